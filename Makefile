@@ -1,0 +1,40 @@
+# Two commands do all set-up on a machine that has Python 3.11 or newer, make and a package index:
+#   make demo    the main job, end to end; writes demo/index.html
+#   make test    ruff, mypy, pytest
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# One thread for each of the two test workers: more would only fight over the cores.
+TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test lint types unit setup clean
+
+demo: setup
+	$(BIN)/inweights demo --out demo
+
+test: lint types unit
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+unit: setup
+	$(TEST_ENV) $(BIN)/pytest -n 2 -q
+
+setup: $(READY)
+
+# The stamp is newer than the files it depends on once set-up is done, so the next run costs nothing.
+$(READY): pyproject.toml constraints.txt Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "inweights needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

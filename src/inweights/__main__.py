@@ -1,0 +1,5 @@
+"""`python -m inweights`."""
+
+from inweights.cli import main
+
+main()

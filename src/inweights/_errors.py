@@ -1,0 +1,28 @@
+"""What the package says when an input cannot be used: one sentence per problem, all problems at once."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """An argument that cannot be used. The message names the argument, the value and the fix.
+
+    The command line prints the message alone and exits with 2.
+    """
+
+
+class Problems:
+    """Collects what is wrong with the arguments of one call, so that the user hears all of it at once."""
+
+    def __init__(self) -> None:
+        self._sentences: list[str] = []
+
+    def unless(self, holds: bool, sentence: str) -> bool:
+        """Notes `sentence` unless `holds`; returns `holds`, for checks that build on each other."""
+        if not holds:
+            self._sentences.append(sentence)
+        return holds
+
+    def stop(self) -> None:
+        """Raises `InputError` with every sentence noted so far, if there is any."""
+        if self._sentences:
+            raise InputError("\n".join(self._sentences))

@@ -1,0 +1,32 @@
+"""Contextual layers and blocks in plain torch, and the theorem on each of them."""
+
+from inweights.blocks._absorb import absorb as absorb
+from inweights.blocks._absorb import between as between
+from inweights.blocks._absorb import trajectory as trajectory
+from inweights.blocks._absorb import without as without
+from inweights.blocks._attention import LinearAttention as LinearAttention
+from inweights.blocks._attention import PatchAttention as PatchAttention
+from inweights.blocks._attention import SoftmaxAttention as SoftmaxAttention
+from inweights.blocks._block import ContextualBlock as ContextualBlock
+from inweights.blocks._block import Joint as Joint
+from inweights.blocks._block import Parallel as Parallel
+from inweights.blocks._block import PostNorm as PostNorm
+from inweights.blocks._block import PreNorm as PreNorm
+from inweights.blocks._block import Residual as Residual
+from inweights.blocks._block import Sandwich as Sandwich
+from inweights.blocks._layer import ContextualLayer as ContextualLayer
+from inweights.blocks._linear_recurrent import GatedLinearRecurrence as GatedLinearRecurrence
+from inweights.blocks._linear_recurrent import SelectiveStateSpace as SelectiveStateSpace
+from inweights.blocks._mlp import Dense as Dense
+from inweights.blocks._mlp import Gated as Gated
+from inweights.blocks._mlp import Mixture as Mixture
+from inweights.blocks._pool import MeanPool as MeanPool
+from inweights.blocks._recurrent import GRU as GRU
+from inweights.blocks._recurrent import LSTM as LSTM
+from inweights.blocks._recurrent import ElmanRNN as ElmanRNN
+from inweights.blocks._registry import BLOCKS as BLOCKS
+from inweights.blocks._registry import LAYERS as LAYERS
+from inweights.blocks._registry import BlockKind as BlockKind
+from inweights.blocks._registry import LayerKind as LayerKind
+from inweights.blocks._registry import make_block as make_block
+from inweights.blocks._registry import make_layer as make_layer

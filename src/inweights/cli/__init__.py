@@ -1,0 +1,47 @@
+"""The command line. Importing this loads neither torch nor transformers: commands load what they need."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from inweights import __version__
+from inweights._errors import InputError
+from inweights.cli.bench import bench
+from inweights.cli.demo import demo
+
+app = typer.Typer(
+    name="inweights",
+    help="Context becomes weights: the exact weight update that a prompt makes, computed, proved and shown.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(bench)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"inweights {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """The entry point: bad input ends with its sentence and exit code 2, never with a traceback."""
+    try:
+        app()
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)

@@ -1,0 +1,62 @@
+"""How every command speaks: tables and progress for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0)]
+
+
+def emit(result: dict[str, Any]) -> None:
+    """The JSON object on standard output."""
+    sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
+
+
+def say(text: str) -> None:
+    """A line for people."""
+    sys.stdout.write(text + "\n")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """A table for people."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(header):
+        shown.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    console = Console()
+    if not console.is_terminal:  # in a file or a pipe, a table is as wide as it needs to be
+        console = Console(width=200)
+    console.print(shown)
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Progress bars on the terminal; silent where there is none. They never touch standard output."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        yield bars

@@ -1,0 +1,41 @@
+"""`inweights bench`: ratios against the rival, both measured in the one run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from inweights.cli._output import Json, emit, say, table
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="Which benchmark; `list` shows them.", metavar="NAME")] = "list",
+    as_json: Json = False,
+) -> None:
+    """Measure ours against the rival, taking turns in one process, and check that both agree."""
+    from inweights.bench import BENCHES, load
+
+    if name == "list":
+        if as_json:
+            emit({"benches": BENCHES})
+        else:
+            table(("benchmark", "what it measures"), list(BENCHES.items()))
+        return
+    result = load(name)()
+    if as_json:
+        emit(result.as_json())
+    else:
+        rows = [
+            (r.name, _amount(r.ours, r.unit), _amount(r.rival, r.unit), f"{r.ratio:.1f}", f"{r.goal:g}")
+            for r in result.rows
+        ]
+        table(("", "ours", "rival", "ratio", "goal"), rows, title=f"{name}: {result.setting}")
+        word = "agree" if result.agrees else "DISAGREE"
+        say(f"The two sides {word}: largest difference {result.error:.1e}, allowed {result.tolerance:.0e}.")
+    if not result.agrees:
+        raise typer.Exit(1)
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"{value * 1e3:.3g} ms" if unit == "seconds" else f"{value / 2**20:.3g} MiB"

@@ -1,0 +1,31 @@
+"""Means with bootstrap bands."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Band(NamedTuple):
+    """A mean and a 95% interval around it; all of shape `(...)`."""
+
+    mean: Tensor
+    low: Tensor
+    high: Tensor
+
+
+def bootstrap(samples: Tensor, *, draws: int = 1000, seed: int = 0) -> Band:
+    """The mean over the first dimension of `(trials, ...)` and its bootstrap interval over trials."""
+    generator = torch.Generator().manual_seed(seed)
+    trials = samples.shape[0]
+    # How often each trial is drawn, as a matrix: resampled means are one product.
+    drawn = torch.randint(trials, (draws, trials), generator=generator)
+    counts = torch.zeros(draws, trials, dtype=torch.float64).scatter_add_(
+        1, drawn, torch.ones(draws, trials, dtype=torch.float64)
+    )
+    flat = samples.double().flatten(1) if samples.ndim > 1 else samples.double().unsqueeze(1)
+    means = (counts @ flat / trials).reshape(draws, *samples.shape[1:])
+    low, high = means.quantile(0.025, 0), means.quantile(0.975, 0)
+    return Band(samples.double().mean(0), low, high)

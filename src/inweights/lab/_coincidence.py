@@ -1,0 +1,70 @@
+"""The theorem and its dynamics on a batch of prompts, each with a control."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from inweights.blocks import ContextualBlock, absorb, without
+from inweights.lab._linear import Prompts
+from inweights.lab._one_block import predict
+from inweights.theory import Changes, GradientPath, Update, gradient_path
+
+WEIGHT = "mlp.first.weight"
+"""The matrix `W` of the theorem, in the one-block transformer."""
+
+
+class Coincidence(NamedTuple):
+    """The theorem on a batch of prompts.
+
+    - `prompt_loss`: mean squared error of `T_W(C, x)`.
+    - `weights_loss`: the same of `T_{W+ΔW}(x)`, the block's own forward on the query alone.
+    - `difference`: the largest difference between the two predictions.
+    - `control`: that difference with a random rank-1 update of equal norm.
+    """
+
+    prompt_loss: float
+    weights_loss: float
+    difference: float
+    control: float
+
+
+def coincidence(block: ContextualBlock, prompts: Prompts, *, seed: int = 0) -> Coincidence:
+    """Compares the block with the prompt to the block with the weights that stand for it."""
+    context, query, target = prompts
+    nothing = without(context)
+    with torch.no_grad():
+        changes = absorb(block, context, query)
+        prompted = predict(block(context, query))
+        patched = predict(changes.run(block, context, query, keep=nothing))
+        random = Changes(tuple(_random_like(update, seed) for update in changes.updates))
+        wrong = predict(random.run(block, context, query, keep=nothing))
+    return Coincidence(
+        (prompted - target).square().mean().item(),
+        (patched - target).square().mean().item(),
+        (patched - prompted).abs().max().item(),
+        (wrong - prompted).abs().max().item(),
+    )
+
+
+def implicit_path(block: ContextualBlock, prompts: Prompts) -> GradientPath:
+    """The path `W_0 … W_n` of every prompt: Proposition 3.1."""
+    with torch.no_grad():
+        read = block.prefix_joints(prompts.context, prompts.query).read
+        return gradient_path(block.get_parameter(WEIGHT), read, name=WEIGHT)
+
+
+def decay_exponent(increments: Tensor) -> float:
+    """The slope of `log ‖ΔW_{i+1} − ΔW_i‖` against `log i`, by least squares; `increments` is `(n,)`."""
+    i = torch.arange(1, len(increments) + 1, dtype=torch.float64).log()
+    y = increments.double().log()
+    return (((i - i.mean()) * (y - y.mean())).sum() / (i - i.mean()).square().sum()).item()
+
+
+def _random_like(update: Update, seed: int) -> Update:
+    generator = torch.Generator().manual_seed(seed)
+    u, v = (torch.randn(f.shape, generator=generator, dtype=f.dtype) for f in update.factors)
+    other = Update(u, v, update.name)
+    return other * (update.frobenius() / other.frobenius())

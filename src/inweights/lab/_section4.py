@@ -1,0 +1,92 @@
+"""The experiment of the paper's section 4: train the one-block transformer, and measure on the way and after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inweights.blocks import ContextualBlock
+from inweights.lab._coincidence import Coincidence, coincidence, decay_exponent, implicit_path
+from inweights.lab._finetuning import Finetuning, finetuning
+from inweights.lab._linear import Prompts
+from inweights.lab._one_block import OneBlock, train
+
+# What counts as equal: predictions are numbers of size 1, and both sides make some hundred roundings.
+FLOAT32, FLOAT64, MISS = 1e-4, 1e-10, 1e-2
+
+
+@dataclass(frozen=True)
+class Section4:
+    """All that was measured.
+
+    - `steps`, `during`: prompt against weights at some moments of the training, float32.
+    - `exact`: the same after it, float64.
+    - `trained`, `untrained`: `‖ΔW_{i+1} − ΔW_i‖` on test prompts, shape `(prompts, n)`.
+    - `tuned`: reading examples against training on them.
+    - `seconds`: what the training took.
+    """
+
+    settings: OneBlock
+    seconds: float
+    steps: list[int]
+    during: list[Coincidence]
+    exact: Coincidence
+    trained: Tensor
+    untrained: Tensor
+    tuned: Finetuning
+
+    @property
+    def holds(self) -> bool:
+        """Whether prompt and weights agree to rounding, and a random update of equal norm does not."""
+        return (
+            max(c.difference for c in self.during) <= FLOAT32
+            and self.exact.difference <= FLOAT64
+            and min(self.during[-1].control, self.exact.control) > MISS
+        )
+
+    def numbers(self) -> dict[str, float]:
+        """The measurements in one number each."""
+        sgd, implicit = self.tuned.sgd.double().mean(0), self.tuned.implicit.double().mean(0)
+        return {
+            "untrained_loss": self.during[0].prompt_loss,
+            "prompt_loss": self.during[-1].prompt_loss,
+            "weights_loss": self.during[-1].weights_loss,
+            "max_difference_float32": max(c.difference for c in self.during),
+            "max_difference_float64": self.exact.difference,
+            "control_difference": self.exact.control,
+            "increment_exponent_trained": decay_exponent(self.trained.median(0).values),
+            "increment_exponent_untrained": decay_exponent(self.untrained.median(0).values),
+            "finetuning_rate": self.tuned.rate,
+            "finetuning_loss": sgd[-1].item(),
+            "implicit_loss": implicit[-1].item(),
+            "curve_correlation": torch.corrcoef(torch.stack([sgd, implicit]))[0, 1].item(),
+            "seconds_training": self.seconds,
+        }
+
+
+def section4(settings: OneBlock, after: Callable[[int, float], None] | None = None) -> Section4:
+    """Runs the experiment; `after(step, loss)` is called after every training step."""
+    # Test prompts come from a seed of their own: no training step has seen them.
+    test = settings.task.prompts(1000, settings.examples, seed=settings.seed + 1_000_003)
+    moments = {round(settings.steps * i / 40) for i in range(41)}
+    steps: list[int] = []
+    during: list[Coincidence] = []
+
+    def look(step: int, block: ContextualBlock) -> None:
+        if step in moments:
+            steps.append(step)
+            during.append(coincidence(block, test))
+        if after:
+            after(step, during[-1].prompt_loss)
+
+    start = time.perf_counter()
+    block = train(settings, look).block
+    seconds = time.perf_counter() - start
+    trained, untrained = (implicit_path(b, test).increments() for b in (block, settings.make()))
+    tuned = finetuning(block, settings.task, settings.examples, seed=settings.seed + 2_000_003)
+    exact = coincidence(block.double(), Prompts(*(t.double() for t in test)))
+    return Section4(settings, seconds, steps, during, exact, trained, untrained, tuned)

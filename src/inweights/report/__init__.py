@@ -1,0 +1,10 @@
+"""Figures, the tables behind them, and the HTML page."""
+
+from inweights.report._figures import HEADER as HEADER
+from inweights.report._figures import Curve as Curve
+from inweights.report._figures import Figure as Figure
+from inweights.report._page import Section as Section
+from inweights.report._page import page as page
+from inweights.report._section4 import section4_figures as section4_figures
+from inweights.report._section4 import section4_summary as section4_summary
+from inweights.report._section4 import write_section4 as write_section4

@@ -1,0 +1,93 @@
+"""Figures for papers and pages: matplotlib, drawn without a screen, returned as PNG."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from inweights._errors import InputError
+
+# Okabe and Ito's palette: told apart also by readers who see few colours.
+COLOURS = {
+    "blue": "#0072B2",
+    "orange": "#D55E00",
+    "green": "#009E73",
+    "grey": "#6b7280",
+    "black": "#111827",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a figure, with an optional band around it."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str = "blue"
+    style: Literal["-", "--", ":"] = "-"
+    width: float = 2.0
+    marker: str = ""
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plot of curves. `rows()` is the table that it is drawn from."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve] = field(default_factory=tuple)
+    x_scale: Literal["linear", "log"] = "linear"
+    y_scale: Literal["linear", "log"] = "linear"
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """Long form: curve, x, y, low, high."""
+        return [
+            (c.label, x, y, c.low[i] if c.low else "", c.high[i] if c.high else "")
+            for c in self.curves
+            for i, (x, y) in enumerate(zip(c.x, c.y, strict=True))
+        ]
+
+    def png(self) -> bytes:
+        """The picture."""
+
+        def draw(axes: Any) -> None:
+            for c in self.curves:
+                colour = COLOURS[c.colour]
+                axes.plot(
+                    c.x, c.y, c.style, label=c.label, color=colour, linewidth=c.width, marker=c.marker,
+                    markersize=5, markerfacecolor="none",
+                )  # fmt: skip
+                if c.low is not None and c.high is not None:
+                    axes.fill_between(c.x, c.low, c.high, color=colour, alpha=0.18, linewidth=0)
+            axes.set(title=self.title, xlabel=self.x_label, ylabel=self.y_label)
+            axes.set_xscale(self.x_scale)
+            axes.set_yscale(self.y_scale)
+            axes.legend(frameon=False)
+
+        return _drawn(draw)
+
+
+HEADER = ("curve", "x", "y", "low", "high")
+
+
+def _drawn(draw: Callable[[Any], None]) -> bytes:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure as Canvas
+    except ImportError:
+        raise InputError("Figures need matplotlib: install it with pip install 'inweights[lab]'.") from None
+    canvas = Canvas(figsize=(6.4, 4.2), dpi=150, layout="constrained")
+    FigureCanvasAgg(canvas)
+    axes = canvas.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    draw(axes)
+    out = io.BytesIO()
+    canvas.savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()

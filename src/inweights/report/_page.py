@@ -1,0 +1,87 @@
+"""One self-contained HTML page: pictures inside, no script, nothing fetched."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #111827; --soft: #4b5563; --line: #e5e7eb; --paper: #fff; --tint: #f9fafb }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e5e7eb; --soft: #9ca3af; --line: #374151; --paper: #111827; --tint: #1f2937 } }
+* { box-sizing: border-box }
+body { margin: 0; font: 16px/1.6 system-ui, sans-serif; color: var(--ink); background: var(--paper) }
+main { max-width: 46rem; margin: 0 auto; padding: 3rem 1.25rem 5rem }
+h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .5rem }
+h2 { font-size: 1.25rem; margin: 3rem 0 .5rem }
+.lead { font-size: 1.1rem; color: var(--soft); margin: 0 0 1.5rem }
+figure { margin: 1rem 0 }
+img { max-width: 100%; height: auto; border: 1px solid var(--line); border-radius: 6px; background: #fff }
+figcaption, footer { color: var(--soft); font-size: .9rem }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; margin: 1rem 0 }
+th, td { text-align: left; padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
+td + td { white-space: nowrap }
+code { background: var(--tint); padding: .1em .3em; border-radius: 4px }
+footer { margin-top: 4rem; border-top: 1px solid var(--line); padding-top: 1rem }
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, paragraphs, and optionally a picture with the name of its data file, and a table."""
+
+    title: str
+    paragraphs: Sequence[str] = field(default_factory=tuple)
+    png: bytes | None = None
+    alt: str = ""
+    data_file: str = ""
+    header: Sequence[str] = field(default_factory=tuple)
+    rows: Sequence[Sequence[str]] = field(default_factory=tuple)
+
+    def html(self) -> str:
+        parts = [f"<h2>{escape(self.title)}</h2>"]
+        parts += [f"<p>{escape(p)}</p>" for p in self.paragraphs]
+        if self.png is not None:
+            data = base64.b64encode(self.png).decode()
+            link = (
+                f'<figcaption>Data: <a href="{escape(self.data_file)}">{escape(self.data_file)}</a></figcaption>'
+                if self.data_file
+                else ""
+            )
+            parts.append(f'<figure><img alt="{escape(self.alt)}" src="data:image/png;base64,{data}">{link}</figure>')
+        if self.rows:
+            parts.append(_table(self.header, self.rows))
+        return "\n".join(parts)
+
+
+def page(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
+    """The page as text. Everything from outside is escaped."""
+    body = "\n".join(section.html() for section in sections)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body><main>
+<h1>{escape(title)}</h1>
+<p class="lead">{escape(lead)}</p>
+{body}
+<footer>{escape(footer)}</footer>
+</main></body>
+</html>
+"""
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+    head = f"<thead>{row(header, 'th')}</thead>" if header else ""
+    body = "\n".join(row(cells, "td") for cells in rows)
+    return f'<div class="wide"><table>{head}<tbody>{body}</tbody></table></div>'

@@ -1,0 +1,160 @@
+"""The paper's section 4 retold: its three figures, the tables behind them, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import inweights
+from inweights._files import write_atomic, write_csv
+from inweights.lab import Section4, bootstrap
+from inweights.report._figures import HEADER, Curve, Figure
+from inweights.report._page import Section, page
+
+
+def section4_summary(found: Section4) -> list[tuple[str, str, str]]:
+    """For people: what, measured, to compare."""
+    n = found.numbers()
+    return [
+        ("loss with the prompt", f"{n['prompt_loss']:.4f}", f"{n['untrained_loss']:.4f} untrained"),
+        ("loss with the weights, no prompt", f"{n['weights_loss']:.4f}", ""),
+        ("largest difference of predictions, float32", f"{n['max_difference_float32']:.1e}", ""),
+        (
+            "largest difference of predictions, float64",
+            f"{n['max_difference_float64']:.1e}",
+            f"{n['control_difference']:.1f} random update of equal norm",
+        ),
+        (
+            "‖ΔWᵢ₊₁ − ΔWᵢ‖ falls as i to the power",
+            f"{n['increment_exponent_trained']:.2f}",
+            f"{n['increment_exponent_untrained']:.2f} untrained",
+        ),
+        (
+            f"loss on new tasks with ΔW of {found.settings.examples} examples",
+            f"{n['implicit_loss']:.3f}",
+            f"{n['finetuning_loss']:.3f} SGD on the same examples",
+        ),
+    ]
+
+
+def section4_figures(found: Section4) -> dict[str, Figure]:
+    """The three figures, by file name."""
+    n = found.settings.examples
+
+    def spread(label: str, values: Tensor, colour: str) -> Curve:
+        """Median and middle half over prompts."""
+        low, mid, high = values.double().quantile(torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64), 0)
+        return Curve(label, range(1, n + 1), mid.tolist(), colour, low=low.tolist(), high=high.tolist())
+
+    def mean(label: str, values: Tensor, colour: str) -> Curve:
+        band = bootstrap(values)
+        low, high = band.low.tolist(), band.high.tolist()
+        return Curve(label, range(n + 1), band.mean.tolist(), colour, low=low, high=high)
+
+    prompt, weights = ([getattr(c, f"{way}_loss") for c in found.during] for way in ("prompt", "weights"))
+    return {
+        "losses": Figure(
+            "With the prompt, or with the weights that stand for it",
+            "training step",
+            "test loss",
+            (
+                Curve("prompt: T(C, x)", found.steps, prompt, "blue", width=5),
+                Curve("weights: T with W + ΔW, x alone", found.steps, weights, "orange", "--", marker="o"),
+            ),
+            y_scale="log",
+        ),
+        "increments": Figure(
+            "Each further token moves the weights less",
+            "context token i",
+            "‖ΔWᵢ₊₁ − ΔWᵢ‖",
+            (
+                spread("trained block", found.trained, "blue"),
+                spread("untrained block (control)", found.untrained, "grey"),
+            ),
+            x_scale="log",
+            y_scale="log",
+        ),
+        "finetuning": Figure(
+            "Reading examples and training on them",
+            "examples read or trained on",
+            "test loss",
+            (
+                mean("implicit: W + ΔW(c₁ … cᵢ)", found.tuned.implicit, "blue"),
+                mean(f"SGD on W, rate {found.tuned.rate:g}", found.tuned.sgd, "orange"),
+            ),
+        ),
+    }
+
+
+def write_section4(found: Section4, folder: Path) -> Path:
+    """Writes figures, the tables behind them, and the page; returns the page's path."""
+    figures = section4_figures(found)
+    pictures = {name: figure.png() for name, figure in figures.items()}
+    for name, figure in figures.items():
+        write_atomic(folder / f"{name}.png", pictures[name])
+        write_csv(folder / f"{name}.csv", HEADER, figure.rows())
+    return write_atomic(folder / "index.html", _page(found, pictures))
+
+
+def _page(found: Section4, pictures: dict[str, bytes]) -> str:
+    s, n = found.settings, found.numbers()
+    trials, rates = found.tuned.sgd.shape[0], len(found.tuned.rates)
+
+    def section(name: str, title: str, paragraphs: Sequence[str], alt: str) -> Section:
+        return Section(title, paragraphs, pictures[name], alt, f"{name}.csv")
+
+    sections = [
+        Section("In numbers", header=("", "measured", "to compare"), rows=section4_summary(found)),
+        section(
+            "losses",
+            "1. The prompt is a weight update",
+            (
+                f"A transformer of one block learns linear regression in context: {s.dims} dimensions, "
+                f"{s.examples} solved examples in the prompt, {s.steps} training steps. At {len(found.steps)} "
+                "moments of the training its loss on 1,000 new prompts is measured twice: with the prompt, and "
+                "without it after adding ΔW = (W ΔA) A(x)ᵀ/‖A(x)‖², one rank-1 update for each prompt, to its "
+                "first dense matrix.",
+                "The theorem says that the curves coincide. The largest difference between two predictions is "
+                f"{n['max_difference_float32']:.1e} in float32 and {n['max_difference_float64']:.1e} in float64; "
+                f"with a random rank-1 update of the same norm it is {n['control_difference']:.1f}.",
+            ),
+            "Test loss during training, with the prompt and with the weights.",
+        ),
+        section(
+            "increments",
+            "2. Each further token moves the weights less",
+            (
+                "As the prompt is read, W moves by gradient steps on one linear loss for each token "
+                "(Proposition 3.1). The figure shows the length of the step that token i causes: median and "
+                "middle half over 1,000 prompts.",
+                f"It falls as i to the power {n['increment_exponent_trained']:.2f}. The control: in the block before "
+                f"any training it falls as i to the power {n['increment_exponent_untrained']:.2f}, since softmax "
+                "attention averages over what it has read. The decay alone is no evidence of learning.",
+            ),
+            "Length of the weight increments against the token's index, for the trained and the untrained block.",
+        ),
+        section(
+            "finetuning",
+            "3. Reading examples and training on them",
+            (
+                "On new tasks, the trained block either reads the first i examples (its W is changed by ΔW) or "
+                "is trained on them by SGD, one example at a time, on the same matrix W. Mean test loss over "
+                f"{trials} tasks, bands: 95% bootstrap intervals. SGD's rate is the best of {rates}, chosen on "
+                "other tasks.",
+                f"The correlation of the two mean curves is {n['curve_correlation']:.2f}. That is a likeness of two "
+                "curves, and no proof that they are the same algorithm.",
+            ),
+            "Test loss against the number of examples, for the implicit update and for SGD.",
+        ),
+    ]
+    return page(
+        "Context becomes weights",
+        "What a prompt does inside a transformer block, a small change of its weights does as well: exactly. "
+        "This page was made by inweights demo.",
+        sections,
+        f"inweights {inweights.__version__}, torch {torch.__version__}, seed {s.seed}, training took "
+        f"{found.seconds:.0f} s. After section 4 of Dherin et al., Learning without training, arXiv 2507.16003.",
+    )

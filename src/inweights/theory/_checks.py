@@ -1,0 +1,61 @@
+"""Checks that every function of the theory makes before any work, and the precision it works in."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from inweights._errors import InputError, Problems
+
+
+def wide(x: Tensor) -> Tensor:
+    """`x` in a precision that norms and factorisations can be trusted in: at least float32."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def norm(x: Tensor) -> Tensor:
+    """Euclidean norms over the last dimension, accumulated in at least float32. Shape `(..., 1)`."""
+    return torch.linalg.vector_norm(wide(x), dim=-1, keepdim=True)
+
+
+def require_finite(**tensors: Tensor) -> None:
+    """NaN and infinity spread through every formula and end as a silent wrong answer: stop here instead."""
+    broken = [name for name, t in tensors.items() if not bool(torch.isfinite(t).all())]
+    if broken:
+        names = ", ".join(f"`{name}`" for name in broken)
+        raise InputError(
+            f"{names} {'has' if len(broken) == 1 else 'have'} NaN or infinite entries: "
+            "look for overflow before this point, or use a wider dtype."
+        )
+
+
+def require_last(size: int, of: str, **tensors: Tensor) -> None:
+    """The last dimension of each of `tensors` must be `size`, the width of whatever `of` names."""
+    problems = Problems()
+    for name, t in tensors.items():
+        problems.unless(
+            t.ndim > 0 and t.shape[-1] == size,
+            f"`{name}` has shape {tuple(t.shape)}, but its last dimension must be {size} to fit {of}.",
+        )
+    problems.stop()
+
+
+def require_broadcast(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape of leading dimensions that must broadcast together."""
+    try:
+        return tuple(torch.broadcast_shapes(*shapes.values()))
+    except RuntimeError:
+        said = ", ".join(f"`{name}` {shape}" for name, shape in shapes.items())
+        raise InputError(f"Leading dimensions do not broadcast: {said}; make them equal or 1.") from None
+
+
+def matvec(W: Tensor, x: Tensor) -> Tensor:
+    """`W x` for matrices `(..., out, in)` and vectors `(..., in)` whose leading dimensions broadcast.
+
+    One matrix for many vectors is one matrix product, not many small ones.
+    """
+    if W.ndim == 2:
+        return x @ W.mT
+    if W.shape[-3] == 1 and x.ndim >= 2:
+        return x @ W.squeeze(-3).mT
+    return (W @ x.unsqueeze(-1)).squeeze(-1)

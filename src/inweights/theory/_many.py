@@ -1,0 +1,112 @@
+"""Many query tokens at once: one weight change that serves them all.
+
+With the tokens' inputs as the columns of `Z` and what the context adds to them as those of `ΔZ`,
+`ΔW = W ΔZ Z⁺`. One token gives the theorem; more tokens than the width give its least-squares fold.
+Here, as everywhere in torch, tokens are rows: `Z` has shape `(..., tokens, in)`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inweights._errors import InputError
+from inweights.theory._checks import require_broadcast, require_finite, require_last, wide
+from inweights.theory._update import Update
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """An update fitted to many tokens, and how far it can be trusted. All numbers have shape `(...)`.
+
+    - `update`: the update itself, of at most as many columns as there are tokens.
+    - `rank`: how many independent directions the inputs have (singular values above the cut).
+    - `condition`: largest over smallest kept singular value of the inputs.
+    - `residual`: the largest miss over the tokens, relative to the largest target: `max_i ‖M z_i − t_i‖ /
+      max_i ‖t_i‖`. Of the equations that were solved, so before any `premultiplied(W)`.
+    - `exact`: whether the residual is rounding (below the square root of the machine epsilon).
+    """
+
+    update: Update
+    rank: Tensor
+    condition: Tensor
+    residual: Tensor
+    exact: Tensor
+
+    def premultiplied(self, W: Tensor) -> Solution:
+        """The same solution carried to a matrix `W` that reads the input: `ΔW = W M`."""
+        return dataclasses.replace(self, update=self.update.premultiplied(W))
+
+    def growth(self, W: Tensor) -> Tensor:
+        """`‖ΔW‖_F / ‖W‖_F`: a huge update that inverts rounding noise is no proof."""
+        return self.update.frobenius() / torch.linalg.matrix_norm(wide(W))
+
+
+def least_squares(Z: Tensor, T: Tensor, *, ridge: float = 0.0, cut: float | None = None, name: str = "") -> Solution:
+    """The smallest `M` that minimises `Σ_i ‖M z_i − t_i‖² + ridge ‖M‖²`.
+
+    **Arguments:**
+
+    - `Z`: inputs, shape `(..., tokens, in)`.
+    - `T`: targets, shape `(..., tokens, out)`.
+    - `ridge`: the penalty; 0 asks for the pseudo-inverse.
+    - `cut`: singular values of `Z` below `cut` times the largest count as zero. Default: 1e-8, or what
+      rounding in the dtype already blurs, if that is more. Directions below it are *not* fitted: equal
+      tokens with different targets show up as a residual instead of a huge update.
+
+    **Returns:** a `Solution`; `M z_i = t_i` for all tokens if and only if it is `exact`.
+    """
+    if Z.ndim < 2 or T.ndim < 2 or Z.shape[-2] != T.shape[-2]:
+        raise InputError(
+            f"`Z` {tuple(Z.shape)} and `T` {tuple(T.shape)} must be (..., tokens, in) and (..., tokens, out) "
+            "with the same number of tokens."
+        )
+    if Z.shape[-2] == 0:
+        raise InputError("`Z` has no tokens: pass at least one.")
+    if ridge < 0:
+        raise InputError(f"`ridge` is {ridge}, but a penalty cannot be negative.")
+    require_broadcast(Z=tuple(Z.shape[:-2]), T=tuple(T.shape[:-2]))
+    require_finite(Z=Z, T=T)
+    dtype, Z, T = Z.dtype, wide(Z), wide(T)
+    # Z = P S Qᵀ, so M = Tᵀ P S⁺ Qᵀ: already in factors.
+    P, s, Qh = torch.linalg.svd(Z, full_matrices=False)
+    if cut is None:
+        cut = max(1e-8, torch.finfo(Z.dtype).eps * max(Z.shape[-2:]))
+    kept = (s > cut * s[..., :1]) & (s > 0)
+    inverse = torch.where(kept, s / (s.square() + ridge).clamp_min(torch.finfo(s.dtype).tiny), 0.0)
+    update = Update((T.mT @ P) * inverse.unsqueeze(-2), Qh.mT, name)
+
+    miss = torch.linalg.vector_norm(Z @ update.v @ update.u.mT - T, dim=-1).amax(-1)
+    largest = torch.linalg.vector_norm(T, dim=-1).amax(-1)
+    residual = torch.where(largest > 0, miss / largest.clamp_min(torch.finfo(s.dtype).tiny), miss)
+    smallest = torch.where(kept, s, torch.inf).amin(-1)
+    return Solution(
+        update=update.to(dtype),
+        rank=kept.sum(-1),
+        condition=s[..., 0] / smallest,
+        residual=residual,
+        exact=residual <= torch.finfo(s.dtype).eps ** 0.5,
+    )
+
+
+def static_update(
+    W: Tensor, Z: Tensor, dZ: Tensor, *, ridge: float = 0.0, cut: float | None = None, name: str = ""
+) -> Solution:
+    """`ΔW = W ΔZ Z⁺`: one update for all query tokens.
+
+    **Arguments:**
+
+    - `W`: the matrix that reads the inputs, shape `(..., out, in)`.
+    - `Z`: the tokens' inputs without the context, shape `(..., tokens, in)`.
+    - `dZ`: what the context adds to each of them, same shape.
+    - `ridge`, `cut`: see `least_squares`.
+
+    **Returns:** a `Solution`. Exact if and only if `ΔZ Z⁺Z = ΔZ`: always when the tokens are independent,
+    so for at most `in` of them; beyond that it is the best update in the least-squares sense.
+    """
+    require_last(W.shape[-1], "`W`", Z=Z, dZ=dZ)
+    require_finite(W=W)
+    return least_squares(Z, dZ, ridge=ridge, cut=cut, name=name).premultiplied(W)
