@@ -92,8 +92,9 @@ class SelectiveStateSpace(LinearRecurrence):
         u = self.u(tokens)
         if keep is not None:
             u = u * keep.unsqueeze(-1)
-        windows = F.pad(u, (0, 0, self.taps - 1, 0)).unfold(-2, self.taps, 1)  # (..., n, inner, taps)
-        return self._selected((windows * self.conv).sum(-1), self.z(tokens))
+        n, padded = u.shape[-2], F.pad(u, (0, 0, self.taps - 1, 0))
+        mixed = sum((padded[..., k : k + n, :] * self.conv[:, k] for k in range(self.taps)), torch.zeros_like(u))
+        return self._selected(mixed, self.z(tokens))
 
     def drive_query(self, tokens: Tensor, query: Tensor, keep: Tensor | None) -> Drive:
         recent = self.u(tokens[..., max(0, tokens.shape[-2] - self.taps + 1) :, :])

@@ -14,8 +14,13 @@ def wide(x: Tensor) -> Tensor:
 
 
 def norm(x: Tensor) -> Tensor:
-    """Euclidean norms over the last dimension, accumulated in at least float32. Shape `(..., 1)`."""
-    return torch.linalg.vector_norm(wide(x), dim=-1, keepdim=True)
+    """Euclidean norms over the last dimension, in at least float32, shape `(..., 1)`.
+
+    Scaled by the largest entry first: squares of small or large activations would leave the range.
+    """
+    x = wide(x)
+    largest = x.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
+    return largest * torch.linalg.vector_norm(x / largest, dim=-1, keepdim=True)
 
 
 def require_finite(**tensors: Tensor) -> None:
