@@ -1,0 +1,137 @@
+"""The door: one JSON object with --json, exit codes, one sentence for bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+INWEIGHTS = Path(sys.executable).with_name("inweights")
+
+
+def run(*args: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([INWEIGHTS, *args], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def rejected(*args: str | Path) -> str:
+    """What bad input gets: exit code 2, nothing on standard output, no traceback."""
+    done = run(*args, code=2)
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return " ".join(done.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:
+    out = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    done = run("demo", "--steps", "150", "--out", out, "--json")
+    assert done.stdout.count("\n") == 1
+    return json.loads(done.stdout), out
+
+
+def test_the_demo_writes_a_page_with_its_figures_and_tables(demo: tuple[dict[str, object], Path]) -> None:
+    result, out = demo
+    assert result["report"] == str(out / "index.html")
+    assert result["holds"] is True
+    names = {"losses", "increments", "finetuning"}
+    assert {p.name for p in out.iterdir()} == {"index.html"} | {f"{n}.{e}" for n in names for e in ("png", "csv")}
+    page = (out / "index.html").read_text()
+    assert page.count("data:image/png;base64,") == 3
+    assert "<script" not in page
+    assert 'src="http' not in page
+    for name in names:
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert f'href="{name}.csv"' in page
+
+
+def test_the_demos_tables_are_what_was_measured(demo: tuple[dict[str, object], Path]) -> None:
+    result, out = demo
+    with (out / "losses.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    curves = {row["curve"] for row in rows}
+    assert len(curves) == 2
+    last = [float(row["y"]) for row in rows if row["x"] == "150"]
+    assert last == [result["prompt_loss"], result["weights_loss"]]
+    with (out / "finetuning.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 51
+    assert all(float(r["low"]) <= float(r["y"]) <= float(r["high"]) for r in rows)
+
+
+def test_the_demo_speaks_to_people(tmp_path: Path) -> None:
+    said = run("demo", "--steps", "5", "--out", tmp_path).stdout
+    assert "loss with the weights, no prompt" in said
+    assert said.rstrip().endswith(f"Report: {tmp_path / 'index.html'}")
+
+
+def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
+    def numbers(seed: str) -> dict[str, float]:
+        found = json.loads(run("demo", "--steps", "5", "--seed", seed, "--out", tmp_path, "--json").stdout)
+        return {k: v for k, v in found.items() if k != "seconds_training"}
+
+    assert numbers("1") == numbers("1") != numbers("2")
+
+
+@pytest.mark.parametrize(("name", "rows"), [("prefix", ["packed"]), ("update", ["time", "memory"])])
+def test_benches_measure_both_sides_and_check_that_they_agree(name: str, rows: list[str]) -> None:
+    found = json.loads(run("bench", name, "--json").stdout)
+    assert [row["name"] for row in found["rows"]] == rows
+    head = next(row for row in found["rows"] if row["name"] == found["headline"])
+    for key in ("ours", "rival", "ratio"):
+        assert found[key] == head[key] > 0
+    for row in found["rows"]:
+        assert row["ratio"] == pytest.approx(row["rival"] / row["ours"])
+        assert row["goal"] > 1
+    assert found["agrees"] is True
+    assert found["error"] <= found["tolerance"]
+
+
+def test_benches_are_listed() -> None:
+    assert set(json.loads(run("bench", "--json").stdout)["benches"]) == {"prefix", "update"}
+    assert "prefix" in run("bench").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("bench", "prefx"), "There is no benchmark 'prefx'; did you mean prefix?"),
+        (("demo", "--steps", "0"), "--steps"),
+        (("demo", "--out", "/proc/nowhere"), "--out is '/proc/nowhere', which cannot be written to"),
+        (("nonsense",), "nonsense"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_exit_code_2(args: tuple[str, ...], words: str) -> None:
+    assert words in rejected(*args)
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert "is a file" in rejected("demo", "--out", file)
+    assert file.read_text() == "mine"
+
+
+def test_python_dash_m_is_the_same_door() -> None:
+    done = subprocess.run([sys.executable, "-m", "inweights", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == run("--version").stdout
+
+
+def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A ratio between answers that differ is worth nothing."""
+    import inweights.bench
+    from inweights.bench._measure import Result, Row
+    from inweights.cli import main
+
+    wrong = Result("nothing", "a", (Row("a", 1.0, 2.0, "seconds", 1.0),), error=1.0, tolerance=0.1)
+    monkeypatch.setattr(inweights.bench, "load", lambda name: lambda: wrong)
+    monkeypatch.setattr(sys, "argv", ["inweights", "bench", "prefix"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 1
+    assert "DISAGREE" in capsys.readouterr().out
