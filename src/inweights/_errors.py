@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """An argument that cannot be used. The message names the argument, the value and the fix.
@@ -26,3 +29,10 @@ class Problems:
         """Raises `InputError` with every sentence noted so far, if there is any."""
         if self._sentences:
             raise InputError("\n".join(self._sentences))
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> InputError:
+    """The error for a name that is not known, with the nearest ones that are."""
+    names = list(known)
+    near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.4) or names
+    return InputError(f"There is no {what} {name!r}; did you mean {', '.join(near)}?")

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from inweights.blocks import BLOCKS, LAYERS, ContextualBlock, absorb, make_block, without
-from inweights.theory import Changes, Shift, Update
 
 N, WIDTH = 5, 16
 PARTS: dict[str, list[int] | None] = {
@@ -47,23 +46,6 @@ def is_visible(case: Case, part: list[int] | None) -> bool:
     """Whether the query can see any token of the part: a window may end before it."""
     reach, n = case.block.layer.reach, len(without(case.context, None, case.block))
     return reach is None or any(i >= n - reach for i in (range(n) if part is None else part))
-
-
-def random_like(changes: Changes, seed: int = 0) -> Changes:
-    """Random changes of the same parameters, of the same rank and norm."""
-    g = torch.Generator().manual_seed(seed)
-
-    def noise(t: Tensor) -> Tensor:
-        return torch.randn(t.shape, generator=g, dtype=t.dtype).to(t.device)
-
-    def other(change: Update | Shift) -> Update | Shift:
-        if isinstance(change, Shift):
-            delta = noise(change.delta)
-            return Shift(delta * change.delta.norm() / delta.norm(), change.name)
-        made = Update(noise(change.u), noise(change.v), change.name)
-        return made * (change.frobenius() / made.frobenius())
-
-    return Changes(tuple(other(change) for change in changes.items))
 
 
 __all__ = ["BLOCKS", "CASES", "LAYERS", "PAIRS", "PARTS", "WIDTH", "Case", "N", "absorb", "is_visible", "make_case"]

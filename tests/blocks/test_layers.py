@@ -40,9 +40,9 @@ def test_all_prefixes_and_suffixes_in_one_pass(name: str, n: int, batch: tuple[i
 @pytest.mark.parametrize("name", LAYERS)
 def test_an_empty_context_is_the_query_alone(name: str) -> None:
     layer, tokens, query = layer_and_tokens(name)
-    if getattr(layer, "positions", "none") == "absolute":
-        return  # there the query stands at another position when the context is masked
     alone, masked = layer(tokens[:0], query), layer(tokens, query, torch.zeros(7, dtype=torch.bool))
+    if getattr(layer, "positions", "none") == "absolute":  # when masked, the query stands at another position
+        alone = layer(tokens[:0], query - layer.position[0] + layer.position[7])
     torch.testing.assert_close(alone, masked)
 
 
@@ -180,6 +180,15 @@ def test_patches_are_cut_row_by_row() -> None:
     assert corners.shape == (4, WIDTH)
     second = image[:, :4, 4:].reshape(1, 1, 4, 4)
     torch.testing.assert_close(corners[1], layer.embed(second.flatten()))
+
+
+def test_a_layer_of_ones_own_is_used_as_it_is() -> None:
+    mine = MeanPool(16)
+    before = mine.v.weight.clone()
+    block = make_block("residual", mine, width=99)
+    assert block.layer is mine
+    assert torch.equal(mine.v.weight, before)
+    assert {p.dtype for p in block.parameters()} == {torch.float32}
 
 
 def test_the_same_seed_gives_the_same_block_and_leaves_the_global_one_alone() -> None:

@@ -7,7 +7,16 @@ import torch
 from cases import BLOCKS, LAYERS, WIDTH, make_case
 
 from inweights import InputError
-from inweights.blocks import Mixture, PatchAttention, SoftmaxAttention, absorb, make_block, make_layer, trajectory
+from inweights.blocks import (
+    MeanPool,
+    Mixture,
+    PatchAttention,
+    SoftmaxAttention,
+    absorb,
+    make_block,
+    make_layer,
+    trajectory,
+)
 
 
 @pytest.mark.parametrize("name", BLOCKS)
@@ -78,6 +87,22 @@ def layer_with(value: float):
         (lambda: absorb(block, context, query, [7]), r"`part` names 7, outside the context: its 5 tokens .* 0 to 4"),
         (lambda: absorb(block, context, query, [-1, 9]), "`part` names -1, 9, outside"),
         (lambda: absorb(block, context, query, []), "`part` is empty"),
+        (lambda: absorb(block, context, query, [True, False, True]), "must be a list of token numbers"),
+        (lambda: absorb(block, context, query, torch.ones(5).bool().numpy()), "must be a list of token numbers"),
+        (lambda: absorb(block, context, query, [0.7]), "must be a list of token numbers"),
+        (lambda: absorb(block, context, query, "02"), "`part` is '02', but must be a list of token numbers"),
+        (lambda: absorb(block, context, query, 3), "`part` is 3, but must be a list of token numbers"),
+        (lambda: absorb(block, context.float(), query.float()), "`block` is float64 on cpu, `context` is float32"),
+        (lambda: absorb(block, context.expand(2, 5, 16), query.expand(3, 16)), r"`context` \(2,\), `query` \(3,\)"),
+        (lambda: absorb(*make_case("softmax", "parallel"), carrier=query), "this block has no input control"),
+        (
+            lambda: block(context, query, torch.ones(5)),
+            r"`keep` is torch.float32 .*must be a boolean tensor",
+        ),
+        (lambda: block(context, query, torch.ones(4).bool()), r"`keep` is torch.bool of shape \(4,\)"),
+        (lambda: make_block("residual", MeanPool(16, 8)), "`layer` turns width 16 into 8, but a 'residual' block adds"),
+        (lambda: make_block("residual", hidden=0), "`hidden` is 0"),
+        (lambda: make_block("residual", width=6), "`width` is 6, but must be a positive multiple of 8"),
         (lambda: absorb(block, context, query, torch.ones(3, dtype=torch.bool)), r"a mask of shape \(3,\)"),
         (lambda: absorb(block, context, query, output="scale"), "`output` is 'scale', but .* are: matrix, bias"),
         (lambda: absorb(make_block("plain"), context, query, output="bias"), "output controls are: none"),

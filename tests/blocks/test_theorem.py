@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import BLOCKS, CASES, LAYERS, PAIRS, PARTS, WIDTH, Case, N, is_visible, make_case, random_like
+from cases import BLOCKS, CASES, LAYERS, PAIRS, PARTS, WIDTH, Case, N, is_visible, make_case
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -47,7 +47,7 @@ def test_a_part_of_the_context_becomes_weights(layer: str, block: str, part: str
         active = update.frobenius() > 0  # experts that are not chosen need no output update
         assert bool(active.any())
         assert torch.equal(update.rank()[active], torch.ones_like(update.rank()[active]))
-    assert off(case, random_like(changes), keep) > MISS
+    assert off(case, changes.random_like(), keep) > MISS
     if len(changes.items) > kind.inputs:
         assert off(case, Changes(steered), keep) > MISS
     if steered:
@@ -75,7 +75,8 @@ def test_the_input_update_is_the_smallest_of_its_family(layer: str, block: str) 
         assert off(case, Changes((*others, *changes.items[kind.inputs :])), keep) <= EXACT
 
 
-@pytest.mark.parametrize(("layer", "block"), PAIRS)
+@pytest.mark.parametrize("block", [name for name, kind in BLOCKS.items() if kind.inputs])
+@pytest.mark.parametrize("layer", LAYERS)
 def test_any_carrier_is_exact(layer: str, block: str) -> None:
     case = make_case(layer, block)
     keep = without(case.context, PARTS["random"], case.block)
@@ -167,13 +168,14 @@ def test_changes_made_for_one_query_do_not_serve_another() -> None:
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 1.0)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.15)])
 def test_lower_precision_on_every_device(block: str, dtype: torch.dtype, tolerance: float, device: str) -> None:
     case = make_case("softmax", block, device=device)
     case = Case(case.block.to(dtype), case.context.to(dtype), case.query.to(dtype))
     changes = absorb(case.block, case.context, case.query)
     assert all(f.dtype == dtype for change in changes.items for f in change.factors)
     assert off(case, changes, without(case.context)) <= tolerance
+    assert off(case, Changes(()), without(case.context)) > 2 * tolerance
 
 
 @pytest.mark.parametrize(("layer", "block"), PAIRS)

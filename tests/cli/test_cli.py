@@ -60,7 +60,7 @@ def test_the_demos_tables_are_what_was_measured(demo: tuple[dict[str, object], P
     assert last == [result["prompt_loss"], result["weights_loss"]]
     with (out / "finetuning.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 51
+    assert len(rows) == 4 * 51
     assert all(float(r["low"]) <= float(r["y"]) <= float(r["high"]) for r in rows)
 
 
@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
     assert numbers("1") == numbers("1") != numbers("2")
 
 
-@pytest.mark.parametrize(("name", "rows"), [("prefix", ["packed"]), ("update", ["time", "memory"])])
+@pytest.mark.parametrize(("name", "rows"), [("prefix", ["packed", "copies"]), ("update", ["time", "memory"])])
 def test_benches_measure_both_sides_and_check_that_they_agree(name: str, rows: list[str]) -> None:
     found = json.loads(run("bench", name, "--json").stdout)
     assert [row["name"] for row in found["rows"]] == rows
@@ -104,6 +104,7 @@ def test_benches_are_listed() -> None:
         (("demo", "--steps", "0"), "--steps"),
         (("demo", "--out", "/proc/nowhere"), "--out is '/proc/nowhere', which cannot be written to"),
         (("nonsense",), "nonsense"),
+        (("demo", "--seed", str(2**64)), "--seed"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_exit_code_2(args: tuple[str, ...], words: str) -> None:

@@ -78,19 +78,22 @@ def test_the_exponent_of_a_power_is_the_power() -> None:
 def test_finetuning_changes_the_same_matrix_and_starts_from_the_same_loss() -> None:
     block = train(SMALL).block
     before = {name: p.clone() for name, p in block.named_parameters()}
-    found = finetuning(block, SMALL.task, 20, trials=30, queries=8, seed=5)
+    found = finetuning(block, SMALL.make(), SMALL.task, 20, trials=30, queries=8, seed=5)
     assert found.sgd.shape == found.implicit.shape == (30, 21)
     torch.testing.assert_close(found.sgd[:, 0], found.implicit[:, 0])  # nothing read, nothing trained on
     assert found.implicit[:, -1].mean() < 0.5 * found.implicit[:, 0].mean()
     assert found.sgd[:, -1].mean() < 0.5 * found.sgd[:, 0].mean()
     assert found.rate in found.rates
+    # The controls: another query's update serves badly, and SGD needs no trained block.
+    assert found.borrowed[:, -1].mean() > 2 * found.implicit[:, -1].mean()
+    assert found.untrained.shape == (30, 21)
     assert all(torch.equal(p, before[name]) for name, p in block.named_parameters())
 
 
 def test_reading_examples_by_weights_is_reading_them() -> None:
     """The implicit losses of the fine-tuning figure are those of the prompted block."""
     block = train(SMALL).block
-    found = finetuning(block, SMALL.task, 20, trials=10, queries=4, seed=5)
+    found = finetuning(block, SMALL.make(), SMALL.task, 20, trials=10, queries=4, seed=5)
     prompts = SMALL.task.prompts(10, 20, seed=5, step=2, queries=4)
     with torch.no_grad():
         for i in (1, 7, 20):

@@ -79,5 +79,28 @@ def test_all_problems_are_listed_at_once() -> None:
 
 
 def test_changes_are_found_by_name() -> None:
-    assert changes()["2.bias"] is not None
-    assert changes().updates[0].name == "0.weight"
+    some = changes()
+    assert some["2.bias"] is some.items[1]
+    with pytest.raises(InputError, match=r"There is no change of '2.bia'; did you mean 2.bias"):
+        _ = some["2.bia"]
+
+
+def test_a_parameter_cannot_be_changed_twice() -> None:
+    with pytest.raises(InputError, match=r"'2\.bias' would be changed twice"):
+        Changes(changes().shifts * 2)
+
+
+def test_a_batch_is_run_not_applied() -> None:
+    many = changes((2,))
+    with pytest.raises(InputError, match=r"changes for a batch \(2,\).*use `.run"), many.applied(module()):
+        pass
+    with pytest.raises(InputError, match=r"An argument has shape \(3,\), but these changes are for a batch \(2,\)"):
+        many.run(module(), torch.ones(3, dtype=torch.float64))
+
+
+def test_random_changes_have_the_same_norms() -> None:
+    some = changes((2,))
+    other = some.random_like(2)
+    torch.testing.assert_close(other.updates[0].frobenius(), some.updates[0].frobenius())
+    torch.testing.assert_close(other.shifts[0].delta.norm(dim=-1), some.shifts[0].delta.norm(dim=-1))
+    assert some.updates[0].alignment(other.updates[0]).abs().max() < 0.9

@@ -65,14 +65,6 @@ def test_product_form_is_the_product() -> None:
     assert path.update(0).dense().abs().max() == 0
 
 
-def test_the_seed_notes_formula_for_the_product_is_a_typo() -> None:
-    """`W_i = W_{i−1} + h_i W_{i−2} A_i`, as written in one of the notes, does not keep the output."""
-    W0, A = outputs()
-    before, W = W0, W0 @ (torch.eye(5, dtype=F64) + torch.outer(A[0] - A[1], A[1]) / A[1].square().sum())
-    before, W = W, W + before @ torch.outer(A[1] - A[2], A[2]) / A[2].square().sum()
-    assert (W @ A[2] - W0 @ A[0]).abs().max() > 1e-2
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 8])
 def test_the_product_form_is_not_of_rank_one(n: int) -> None:
     W0, A = outputs(n)
@@ -119,7 +111,10 @@ W0, A = outputs()
         (lambda: gradient_path(W0, A[:1]), "`prefixes` holds A.x. alone: the context is empty"),
         (lambda: product_path(W0, A[:1]), "`suffixes` holds A.x. alone: the context is empty"),
         (lambda: gradient_path(W0, A[:, :3]), r"`prefixes` has shape \(7, 3\).*must be 5"),
-        (lambda: gradient_path(W0, A[0]), "the context is empty|must be"),
+        (lambda: gradient_path(W0, A[0]), r"`prefixes` has shape \(5,\), but must be \(\.\.\., n\+1, in\)"),
+        (lambda: gradient_path(W0[0], A), r"`W` has shape \(5,\), but must be a matrix"),
+        (lambda: gradient_path(W0.float(), A), "`W` is float32 on cpu, `prefixes` is float64 on cpu: convert them"),
+        (lambda: product_path(W0.expand(2, 7, 5), A.expand(3, 7, 5)), r"`W` \(2,\), `suffixes` \(3,\)"),
         (lambda: gradient_path(W0, A * torch.nan), "`prefixes` has NaN"),
         (lambda: gradient_path(W0, A - A[0]), "is zero"),
         (lambda: product_path(W0, A - A[3]), "non-zero output at every suffix"),

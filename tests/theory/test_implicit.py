@@ -120,6 +120,12 @@ def test_small_and_large_activations_do_not_underflow(scale: float) -> None:
     torch.testing.assert_close(update(a * scale), (delta * scale) @ W.mT, rtol=1e-4, atol=0)
 
 
+def test_bfloat16_takes_any_ordinary_carrier() -> None:
+    g = torch.Generator().manual_seed(0)
+    a, v = (torch.randn(20, 4096, generator=g).bfloat16() for _ in range(2))
+    assert implicit_update(torch.ones(2, 4096).bfloat16(), a, a, carrier=v).u.shape == (20, 2, 1)
+
+
 def test_one_right_factor_serves_all_tokens() -> None:
     W, a, _ = case()
     deltas = torch.randn(40, 5, dtype=F64, generator=torch.Generator().manual_seed(1))
@@ -143,13 +149,20 @@ NAN, INF = torch.full((5,), torch.nan, dtype=F64), torch.full((5,), torch.inf, d
         (lambda: implicit_update(W[0], A, D), r"`W` has shape \(5,\), but must be a matrix"),
         (lambda: implicit_update(W, A[:4], D), r"`a` has shape \(4,\), but its last dimension must be 5 to fit `W`"),
         (lambda: implicit_update(W, A[:4], D[:3]), r"(?s)`a` has shape \(4,\).*`delta` has shape \(3,\)"),
-        (lambda: implicit_update(W, A.expand(2, 5), D.expand(3, 5)), r"`a` \(2,\), `target` \(3,\)"),
+        (lambda: implicit_update(W, A.expand(2, 5), D.expand(3, 5)), r"`a` \(2,\), `delta` \(3,\)"),
         (lambda: rank_one(torch.eye(2)[0], torch.ones(3), carrier=torch.eye(2)[1]), "`carrier` is orthogonal to `a`"),
         (lambda: rank_one(torch.ones(2), torch.ones(3), carrier=torch.ones(3)), r"`carrier` has shape \(3,\)"),
         (lambda: residual_scale(torch.tensor([1.0, 0.0]), torch.ones(2)), "zero in 1 of 2 coordinates"),
         (lambda: scalar_update(torch.ones(1), torch.ones(1), torch.zeros(1)), "`reduced` = .* is zero"),
         (lambda: residual_matrix(torch.zeros(3), torch.ones(2)), "is zero"),
         (lambda: residual_bias(NAN), "`delta` has NaN"),
+        (
+            lambda: implicit_update(W.float(), A, D),
+            "`W` is float32 on cpu, `a` is float64 on cpu, .*convert",
+        ),
+        (lambda: implicit_update(W, A.long(), D), "`a` holds int64: pass floating point numbers"),
+        (lambda: implicit_update(W.expand(2, 7, 5), A.expand(3, 5), D), r"`W` \(2,\), `a` \(3,\)"),
+        (lambda: rank_one(torch.tensor(1.0), torch.tensor(1.0)), "a number was passed"),
     ],
 )
 def test_bad_input_gets_one_sentence(wrong, words: str) -> None:

@@ -76,6 +76,29 @@ def test_equal_tokens_that_should_change_differently_are_not_exact_and_not_huge(
     assert naive.norm() > 1e8
 
 
+@pytest.mark.parametrize(("dtype", "factor"), [(F64, 1e9), (torch.float32, 1e4)])
+def test_one_large_target_does_not_hide_that_small_ones_are_missed(dtype: torch.dtype, factor: float) -> None:
+    _, Z, dZ = (t.to(dtype) for t in case(3))
+    Z[2] = Z[1]
+    dZ[0] *= factor
+    assert not bool(least_squares(Z, dZ).exact)
+    dZ[2] = dZ[1]
+    assert bool(least_squares(Z, dZ).exact)
+
+
+def test_tokens_that_need_not_change_do_not_spoil_exactness() -> None:
+    W, Z, dZ = case(5)
+    dZ[1:] = 0
+    solved = static_update(W, Z, dZ)
+    assert bool(solved.exact)
+    assert miss(solved.update, W, Z, dZ) < 1e-10
+
+
+def test_small_inputs_do_not_underflow() -> None:
+    _, Z, dZ = (t.float() * 1e-20 for t in case(4))
+    assert bool(least_squares(Z, dZ).exact)
+
+
 def test_equal_tokens_that_change_equally_are_exact() -> None:
     W, Z, dZ = case(3)
     Z[1], dZ[1] = Z[0], dZ[0]
@@ -122,6 +145,10 @@ def test_every_dtype_on_every_device(dtype: torch.dtype, tolerance: float, devic
         (lambda: least_squares(torch.ones(3, 2), torch.ones(4, 2)), "the same number of tokens"),
         (lambda: least_squares(torch.ones(0, 2), torch.ones(0, 2)), "`Z` has no tokens"),
         (lambda: least_squares(torch.ones(3, 2), torch.ones(3, 2), ridge=-1), "`ridge` is -1"),
+        (lambda: least_squares(torch.ones(3, 2), torch.ones(3, 2), ridge=float("nan")), "`ridge` is nan"),
+        (lambda: least_squares(torch.ones(3, 2), torch.ones(3, 2), cut=2), "`cut` is 2, but must be a fraction"),
+        (lambda: static_update(torch.ones(2), torch.ones(3, 2), torch.ones(3, 2)), "`W` has shape .* must be a matrix"),
+        (lambda: least_squares(torch.ones(3, 2), torch.ones(3, 2).double()), "`Z` is float32 .* `T` is float64"),
         (lambda: least_squares(torch.full((3, 2), torch.nan), torch.ones(3, 2)), "`Z` has NaN"),
         (lambda: static_update(torch.ones(2, 5), torch.ones(3, 2), torch.ones(3, 2)), r"(?s)`Z`.*5 to fit `W`.*`dZ`"),
     ],

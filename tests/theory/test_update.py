@@ -86,6 +86,8 @@ def test_updates_that_share_their_right_factor_add_without_growing() -> None:
     b = Update(torch.ones(3, 1, dtype=F64), a.v)
     total = a + b
     assert total.columns == 1
+    many = make(3, 4, 1, ((6,), (1,)))
+    assert (many[1:] - many[:-1]).columns == 1
     close(total.dense(), a.dense() + b.dense())
 
 
@@ -146,13 +148,19 @@ def test_values_are_immutable() -> None:
     [
         (lambda: Update(torch.zeros(3, 2), torch.zeros(4, 1)), r"`u` \(3, 2\) and `v` \(4, 1\) are not the factors"),
         (lambda: Update(torch.zeros(3), torch.zeros(3)), r"must be \(\.\.\., out, r\)"),
-        (lambda: Update(torch.zeros(3, 1), torch.zeros(4, 1).double()), "convert one of them"),
+        (
+            lambda: Update(torch.zeros(3, 1), torch.zeros(4, 1).double()),
+            "`u` is float32 .*`v` is float64 on cpu: convert",
+        ),
         (lambda: Update(torch.zeros(2, 3, 1), torch.zeros(5, 4, 1)), r"do not broadcast: `u` \(2,\), `v` \(5,\)"),
         (lambda: make(3, 4, 1)(torch.zeros(5, dtype=F64)), r"`x` has shape \(5,\).*must be 4"),
         (lambda: make(3, 4, 1) + make(4, 3, 1), r"shapes \(3, 4\) and \(4, 3\) do not go together"),
         (lambda: make(3, 4, 1).named("a") + make(3, 4, 1).named("b"), "two parameters, 'a' and 'b'"),
         (lambda: make(3, 4, 1).added_to(torch.zeros(4, 3)), r"for matrices of shape \(3, 4\)"),
         (lambda: make(3, 4, 1)[0], "nothing to pick from"),
+        (lambda: make(3, 4, 1, ((5,), ()))[2, :3], r"too many: this update has leading dimensions \(5,\)"),
+        (lambda: make(3, 4, 1) + make(3, 4, 1).to(torch.float32), "`self` is float64 on cpu, `other` is float32"),
+        (lambda: make(3, 4, 1)(torch.zeros(4)), "`x` is float32 on cpu, `update` is float64"),
         (lambda: make(3, 4, 1) @ make(3, 4, 1), "last dimension must be 4"),
     ],
 )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 
-from inweights._errors import InputError
+from inweights._errors import unknown
 
 BENCHES = {
     "prefix": "all prefixes of a context in one pass, against one forward for each",
@@ -16,6 +15,5 @@ BENCHES = {
 def load(name: str):  # type: ignore[no-untyped-def]  # the module is imported only when its turn comes
     """The `run` function of a benchmark."""
     if name not in BENCHES:
-        near = difflib.get_close_matches(name, BENCHES, n=3, cutoff=0.4) or list(BENCHES)
-        raise InputError(f"There is no benchmark {name!r}; did you mean {', '.join(near)}?")
+        raise unknown("benchmark", name, BENCHES)
     return importlib.import_module(f"inweights.bench.{name}").run

@@ -71,7 +71,7 @@ class Result:
 
 
 def race(ours: Callable[[], object], rival: Callable[[], object], *, rounds: int = 7) -> tuple[float, float]:
-    """Median seconds of both, alternating for `rounds` rounds after one to warm up.
+    """Median seconds of both, alternating for `rounds` rounds after two runs each to warm up.
 
     A quick side is repeated within its turn until that lasts about 20 ms, so that the clock can see it.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from inweights._errors import InputError, Problems
 from inweights.blocks._block import ContextualBlock, Joint, _inside
 from inweights.theory import Changes
-from inweights.theory._checks import require_finite
+from inweights.theory._checks import require_alike, require_broadcast, require_finite
 
 Part = Iterable[int] | Tensor
 """Which tokens of the context: their indices, or a boolean mask `(n,)`."""
@@ -52,7 +53,14 @@ def absorb(
 def trajectory(block: ContextualBlock, context: Tensor, query: Tensor, *, output: str | None = None) -> Changes:
     """The changes for every prefix of the context, from one pass, to be run on the query alone.
 
-    **Returns:** `Changes` with leading dimensions `(..., n+1)`: entry i holds what `c_1…c_i` do.
+    **Returns:** `Changes` with leading dimensions `(..., n+1)`: entry i holds what `c_1…c_i` do, the other tokens
+    masked. To run them, on the query alone (everything masked; nothing moves):
+
+    ```python
+    changes = trajectory(block, context, query)  # context (n, width), query (width,)
+    contexts, queries = (t.expand(n + 1, *t.shape) for t in (context, query))
+    changes.run(block, contexts, queries, keep=without(context))
+    ```
     """
     with torch.no_grad():
         _require_inputs(block, context, query, output)
@@ -72,6 +80,8 @@ def between(
     """The changes with which `reduced` has the effect of `full`; the joints' leading dimensions broadcast."""
     require_finite(**{"A(C∖Y, x)": reduced.read, "A(C, x)": full.read})
     changes = Changes(())
+    if carrier is not None and not block.input_controls:
+        raise InputError("`carrier` carries an input update, but this block has no input control.")
     if block.input_controls:
         steered = block.mlp.steer(reduced.read, full.read - reduced.read, carrier)
         changes = Changes(tuple(_inside("mlp", change) for change in steered))
@@ -99,7 +109,7 @@ def _kept(n: int, part: Part | None, device: torch.device) -> Tensor:
             raise InputError(f"`part` is a mask of shape {tuple(part.shape)}, but the context has {n} tokens.")
         chosen = part.to(device)
     else:
-        indices = [int(i) for i in part]
+        indices = _indices(part)
         outside = sorted({i for i in indices if not 0 <= i < n})
         if outside:
             raise InputError(
@@ -113,16 +123,27 @@ def _kept(n: int, part: Part | None, device: torch.device) -> Tensor:
     return ~chosen
 
 
+def _indices(part: object) -> list[int]:
+    """The numbers of tokens, and nothing that only looks like them."""
+    try:
+        listed = list(part)  # type: ignore[call-overload]
+        if any(isinstance(i, bool) or str(getattr(i, "dtype", "")).endswith("bool") for i in listed):
+            raise TypeError
+        return [operator.index(i) for i in listed]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"`part` is {part!r}, but must be a list of token numbers such as [0, 2], or a boolean tensor (n,)."
+        ) from None
+
+
 def _require_inputs(block: ContextualBlock, context: Tensor, query: Tensor, output: str | None) -> Tensor:
+    require_alike(block=next(block.mlp.parameters()), context=context, query=query)
     width, problems = block.layer.width, Problems()
     problems.unless(
         query.ndim >= 1 and query.shape[-1] == width,
         f"`query` has shape {tuple(query.shape)}, but this block reads vectors (..., {width}).",
     )
-    problems.unless(
-        output is None or output in block.output_controls,
-        f"`output` is {output!r}, but this block's output controls are: {', '.join(block.output_controls) or 'none'}.",
-    )
+    problems.unless(output is None or output in block.output_controls, block.no_control(output))
     if problems.unless(context.ndim >= 2, f"`context` has shape {tuple(context.shape)}: pass tokens (..., n, width)."):
         tokens = block.layer.tokens(context)
         problems.unless(
@@ -131,5 +152,6 @@ def _require_inputs(block: ContextualBlock, context: Tensor, query: Tensor, outp
         )
         problems.unless(tokens.shape[-2] > 0, "`context` is empty: pass at least one token to absorb.")
     problems.stop()
+    require_broadcast(context=tuple(tokens.shape[:-2]), query=tuple(query.shape[:-1]))
     require_finite(context=context, query=query)
     return tokens

@@ -70,6 +70,11 @@ class ContextualBlock(nn.Module):
     def joint(self, context: Tensor, query: Tensor, keep: Tensor | None = None) -> Joint:
         """The joint with the context, or with what `keep` leaves of it."""
         tokens = self.enter(self.layer.tokens(context))
+        if keep is not None and (keep.dtype != torch.bool or keep.shape[-1:] != tokens.shape[-2:-1]):
+            raise InputError(
+                f"`keep` is {keep.dtype} of shape {tuple(keep.shape)}, but must be a boolean tensor "
+                f"(..., {tokens.shape[-2]}), true for the tokens to read; `without(...)` makes one."
+            )
         return self.join(self.layer(tokens, self.enter(query), keep), query)
 
     def prefix_joints(self, context: Tensor, query: Tensor) -> Joint:
@@ -82,13 +87,15 @@ class ContextualBlock(nn.Module):
         tokens = self.enter(self.layer.tokens(context))
         return self.join(self.layer.suffixes(tokens, self.enter(query)), query.unsqueeze(-2))
 
+    def no_control(self, name: str | None) -> str:
+        """The sentence for an output control that this block does not have."""
+        known = ", ".join(self.output_controls) or "none"
+        return f"`output` is {name!r}, but this block's output controls are: {known}."
+
     def add(self, z: Tensor, delta: Tensor, control: str) -> tuple[Update | Shift, ...]:
         """A change that adds `delta` to the stream after the dense part, when that reads `z`."""
         if control not in self.output_controls:
-            raise InputError(
-                f"`output` is {control!r}, but this block's output controls are: "
-                f"{', '.join(self.output_controls) or 'none'}."
-            )
+            raise InputError(self.no_control(control))
         return tuple(_inside("mlp", change) for change in self.mlp.add(z, delta, control))
 
 

@@ -11,8 +11,9 @@ from inweights._errors import InputError
 class ContextualLayer(nn.Module):
     """`A(C, x)`: what the layer says of the query `x` after the context `C`. `A(x)` is a layer output too.
 
-    Subclasses give `forward`. The methods below it have a general form here, which runs one copy of the
-    query for each prefix in a single batched pass; layers with more structure do better.
+    Subclasses give `forward`, which must accept any leading dimensions that broadcast, `keep=None`, and an empty
+    context. `prefixes` and `suffixes` have a general form here, which runs one masked copy for each in a single
+    batched pass; layers with more structure do better.
 
     - `width`: the width of tokens and query.
     - `out`: the width of what the layer says.
@@ -44,12 +45,16 @@ class ContextualLayer(nn.Module):
         raise NotImplementedError
 
     def prefixes(self, tokens: Tensor, query: Tensor) -> Tensor:
-        """`A(x), A(c_1, x), …, A(c_1…c_n, x)` in one pass, shape `(..., n+1, out)`."""
+        """`A(x), A(c_1, x), …, A(c_1…c_n, x)` in one pass, shape `(..., n+1, out)`.
+
+        Entry i is `self(tokens, query, keep)` with the first i tokens kept: the rest is masked, and the query stays
+        at position n. For a layer that knows positions this is not `self(tokens[:i], query)`.
+        """
         n = tokens.shape[-2]
         return self._packed(tokens, query, _staircase(n, tokens.device))
 
     def suffixes(self, tokens: Tensor, query: Tensor) -> Tensor:
-        """`A(c_1…c_n, x), A(c_2…c_n, x), …, A(x)` in one pass, shape `(..., n+1, out)`."""
+        """`A(c_1…c_n, x), A(c_2…c_n, x), …, A(x)` in one pass, shape `(..., n+1, out)`; masked in the same way."""
         n = tokens.shape[-2]
         return self._packed(tokens, query, ~_staircase(n, tokens.device))
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
 
-from inweights._errors import InputError
+from inweights._errors import InputError, unknown
 from inweights.blocks._attention import LinearAttention, PatchAttention, SoftmaxAttention
 from inweights.blocks._block import ContextualBlock, Parallel, PostNorm, PreNorm, Residual, Sandwich
 from inweights.blocks._layer import ContextualLayer
@@ -18,8 +16,6 @@ from inweights.blocks._linear_recurrent import GatedLinearRecurrence, SelectiveS
 from inweights.blocks._mlp import Dense, Gated, Mixture
 from inweights.blocks._pool import MeanPool
 from inweights.blocks._recurrent import GRU, LSTM, ElmanRNN
-
-T = TypeVar("T")
 
 
 def _random_tokens(n: int, width: int, generator: Generator) -> Tensor:
@@ -88,7 +84,11 @@ BLOCKS: Mapping[str, BlockKind] = {
 
 def make_layer(name: str, width: int) -> ContextualLayer:
     """A contextual layer of the kind `name` for tokens `width` wide."""
-    return _named("layer", name, LAYERS).make(width)
+    if name not in LAYERS:
+        raise unknown("layer", name, LAYERS)
+    if not isinstance(width, int) or width < 1 or width % 8:
+        raise InputError(f"`width` is {width!r}, but must be a positive multiple of 8: four heads of even width.")
+    return LAYERS[name].make(width)
 
 
 def make_block(
@@ -104,23 +104,31 @@ def make_block(
 
     Matrices have variance 1/fan-in; biases and the scales of norms are moved as well, so that no
     parameter hides behind a zero or a one. The same seed gives the same block.
+
+    A `layer` of your own is used as it is: its weights stay, and `width` and `dtype` are its.
     """
-    kind = _named("block", name, BLOCKS)
+    if name not in BLOCKS:
+        raise unknown("block", name, BLOCKS)
+    if hidden is not None and hidden < 1:
+        raise InputError(f"`hidden` is {hidden}, but must be at least 1.")
+    own: set[int] = set()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if isinstance(layer, str):
+        if isinstance(layer, ContextualLayer):
+            own = {id(p) for p in layer.parameters()}
+            dtype = next((p.dtype for p in layer.parameters()), dtype)
+        else:
             layer = make_layer(layer, width)
-        block = kind.make(layer, hidden or 4 * layer.out).to(dtype)
+        if name != "plain" and layer.out != layer.width:
+            raise InputError(
+                f"`layer` turns width {layer.width} into {layer.out}, but a {name!r} block adds the two: "
+                "make them equal."
+            )
+        block = BLOCKS[name].make(layer, hidden or 4 * layer.out).to(dtype)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in block.parameters():
-            noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
-            p.copy_(noise / p.shape[-1] ** 0.5 if p.ndim >= 2 else p.double() + 0.3 * noise)
+            if id(p) not in own:
+                noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
+                p.copy_(noise / p.shape[-1] ** 0.5 if p.ndim >= 2 else p.double() + 0.3 * noise)
     return block
-
-
-def _named(what: str, name: str, kinds: Mapping[str, T]) -> T:
-    if name in kinds:
-        return kinds[name]
-    near = difflib.get_close_matches(name, kinds, n=3, cutoff=0.4) or list(kinds)
-    raise InputError(f"There is no {what} {name!r}; did you mean {', '.join(near)}?")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0)]
+Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0, max=2**32 - 1)]
 
 
 def emit(result: dict[str, Any]) -> None:
@@ -35,7 +35,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
 
     shown = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(header):
-        shown.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
+        number = any(row[i][:1].isdigit() for row in rows)
+        shown.add_column(name, justify="right" if i and number else "left", overflow="fold")
     for row in rows:
         shown.add_row(*row)
     console = Console()

@@ -31,6 +31,9 @@ def bench(
             for r in result.rows
         ]
         table(("", "ours", "rival", "ratio", "goal"), rows, title=f"{name}: {result.setting}")
+        for r in result.rows:
+            if r.ratio < r.goal:
+                say(f"{r.name}: {r.ratio:.1f} is below its goal of {r.goal:g} in this run.")
         word = "agree" if result.agrees else "DISAGREE"
         say(f"The two sides {word}: largest difference {result.error:.1e}, allowed {result.tolerance:.0e}.")
     if not result.agrees:

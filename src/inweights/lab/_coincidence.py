@@ -10,7 +10,7 @@ from torch import Tensor
 from inweights.blocks import ContextualBlock, absorb, without
 from inweights.lab._linear import Prompts
 from inweights.lab._one_block import predict
-from inweights.theory import Changes, GradientPath, Update, gradient_path
+from inweights.theory import GradientPath, gradient_path
 
 WEIGHT = "mlp.first.weight"
 """The matrix `W` of the theorem, in the one-block transformer."""
@@ -22,7 +22,7 @@ class Coincidence(NamedTuple):
     - `prompt_loss`: mean squared error of `T_W(C, x)`.
     - `weights_loss`: the same of `T_{W+ΔW}(x)`, the block's own forward on the query alone.
     - `difference`: the largest difference between the two predictions.
-    - `control`: that difference with a random rank-1 update of equal norm.
+    - `control`: the median difference with a random rank-1 update of equal norm.
     """
 
     prompt_loss: float
@@ -39,13 +39,12 @@ def coincidence(block: ContextualBlock, prompts: Prompts, *, seed: int = 0) -> C
         changes = absorb(block, context, query)
         prompted = predict(block(context, query))
         patched = predict(changes.run(block, context, query, keep=nothing))
-        random = Changes(tuple(_random_like(update, seed) for update in changes.updates))
-        wrong = predict(random.run(block, context, query, keep=nothing))
+        wrong = predict(changes.random_like(seed).run(block, context, query, keep=nothing))
     return Coincidence(
         (prompted - target).square().mean().item(),
         (patched - target).square().mean().item(),
         (patched - prompted).abs().max().item(),
-        (wrong - prompted).abs().max().item(),
+        (wrong - prompted).abs().median().item(),
     )
 
 
@@ -57,14 +56,7 @@ def implicit_path(block: ContextualBlock, prompts: Prompts) -> GradientPath:
 
 
 def decay_exponent(increments: Tensor) -> float:
-    """The slope of `log ‖ΔW_{i+1} − ΔW_i‖` against `log i`, by least squares; `increments` is `(n,)`."""
+    """The slope of `log ‖ΔW_i − ΔW_{i−1}‖` against `log i`, by least squares; `increments` is `(n,)`."""
     i = torch.arange(1, len(increments) + 1, dtype=torch.float64).log()
     y = increments.double().log()
     return (((i - i.mean()) * (y - y.mean())).sum() / (i - i.mean()).square().sum()).item()
-
-
-def _random_like(update: Update, seed: int) -> Update:
-    generator = torch.Generator().manual_seed(seed)
-    u, v = (torch.randn(f.shape, generator=generator, dtype=f.dtype) for f in update.factors)
-    other = Update(u, v, update.name)
-    return other * (update.frobenius() / other.frobenius())

@@ -15,21 +15,27 @@ from inweights.lab._one_block import predict
 
 
 class Finetuning(NamedTuple):
-    """Test losses after the first i examples, `i = 0 … n`; both of shape `(trials, n+1)`.
+    """Test losses after the first i examples, `i = 0 … n`; all of shape `(trials, n+1)`.
 
-    - `sgd`: after i steps of SGD on `W`, one example each.
-    - `implicit`: with `W + ΔW(c_1…c_i)`.
-    - `rate`: the learning rate of SGD, the best of `rates` on other trials.
+    - `sgd`: after i steps of SGD on `W`, one example each; one `W` for all queries of a trial.
+    - `implicit`: with `W + ΔW(c_1…c_i)`, where every query has the `ΔW` of its own.
+    - `borrowed`: the control of that: a query with the `ΔW` of another query of the same trial.
+    - `untrained`: the control of SGD: the same in a block that has learned nothing.
+    - `rate`: the learning rate of SGD, the best of `rates` on other trials; `untrained_rate` likewise.
     """
 
     sgd: Tensor
     implicit: Tensor
+    borrowed: Tensor
+    untrained: Tensor
     rate: float
+    untrained_rate: float
     rates: tuple[float, ...]
 
 
 def finetuning(
     block: ContextualBlock,
+    untrained: ContextualBlock,
     task: LinearTask,
     examples: int,
     *,
@@ -44,16 +50,23 @@ def finetuning(
     over the whole curve, on trials of their own.
     """
     rehearsal = task.prompts(trials, examples, seed=seed, step=1, queries=queries)
-    rate = min(rates, key=lambda r: _finite_mean(_sgd_losses(block, rehearsal, r)))
     prompts = task.prompts(trials, examples, seed=seed, step=2, queries=queries)
-    return Finetuning(_sgd_losses(block, prompts, rate), _implicit_losses(block, prompts), rate, rates)
+
+    def best(b: ContextualBlock) -> tuple[float, Tensor]:
+        rate = min(rates, key=lambda r: _finite_mean(_sgd_losses(b, rehearsal, r)))
+        return rate, _sgd_losses(b, prompts, rate)
+
+    (rate, sgd), (untrained_rate, control) = best(block), best(untrained)
+    own, borrowed = (_implicit_losses(block, prompts, shift) for shift in (0, 1))
+    return Finetuning(sgd, own, borrowed, control, rate, untrained_rate, rates)
 
 
-def _implicit_losses(block: ContextualBlock, prompts: Prompts) -> Tensor:
+def _implicit_losses(block: ContextualBlock, prompts: Prompts, shift: int) -> Tensor:
+    """With the update of each query itself, or of the one `shift` further on."""
     context, query, target = prompts
     n = context.shape[-2]
     context = context.unsqueeze(1)  # shared by the queries of a trial
-    changes = trajectory(block, context, query)  # (trials, queries, n+1)
+    changes = trajectory(block, context, query.roll(shift, 1))  # (trials, queries, n+1)
     batch = (*target.shape, n + 1)
     with torch.no_grad():
         out = changes.run(

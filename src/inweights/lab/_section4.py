@@ -25,9 +25,10 @@ class Section4:
 
     - `steps`, `during`: prompt against weights at some moments of the training, float32.
     - `exact`: the same after it, float64.
-    - `trained`, `untrained`: `‖ΔW_{i+1} − ΔW_i‖` on test prompts, shape `(prompts, n)`.
+    - `trained`, `untrained`: `‖ΔW_i − ΔW_{i−1}‖`, `i = 1 … n`, on test prompts, shape `(prompts, n)`.
+    - `relative`: the median of `‖ΔW‖_F / ‖W‖_F` over test prompts, all examples read.
     - `tuned`: reading examples against training on them.
-    - `seconds`: what the training took.
+    - `seconds`: what the training took, with the measurements on the way.
     """
 
     settings: OneBlock
@@ -37,6 +38,7 @@ class Section4:
     exact: Coincidence
     trained: Tensor
     untrained: Tensor
+    relative: float
     tuned: Finetuning
 
     @property
@@ -50,8 +52,8 @@ class Section4:
 
     def numbers(self) -> dict[str, float]:
         """The measurements in one number each."""
-        sgd, implicit = self.tuned.sgd.double().mean(0), self.tuned.implicit.double().mean(0)
         return {
+            "relative_update": self.relative,
             "untrained_loss": self.during[0].prompt_loss,
             "prompt_loss": self.during[-1].prompt_loss,
             "weights_loss": self.during[-1].weights_loss,
@@ -61,15 +63,16 @@ class Section4:
             "increment_exponent_trained": decay_exponent(self.trained.median(0).values),
             "increment_exponent_untrained": decay_exponent(self.untrained.median(0).values),
             "finetuning_rate": self.tuned.rate,
-            "finetuning_loss": sgd[-1].item(),
-            "implicit_loss": implicit[-1].item(),
-            "curve_correlation": torch.corrcoef(torch.stack([sgd, implicit]))[0, 1].item(),
+            "finetuning_loss": self.tuned.sgd.mean(0)[-1].item(),
+            "finetuning_loss_untrained": self.tuned.untrained.mean(0)[-1].item(),
+            "implicit_loss": self.tuned.implicit.mean(0)[-1].item(),
+            "implicit_loss_borrowed": self.tuned.borrowed.mean(0)[-1].item(),
             "seconds_training": self.seconds,
         }
 
 
 def section4(settings: OneBlock, after: Callable[[int, float], None] | None = None) -> Section4:
-    """Runs the experiment; `after(step, loss)` is called after every training step."""
+    """Runs the experiment; `after(step, loss)` is called with 0 and after every step, with the last test loss."""
     # Test prompts come from a seed of their own: no training step has seen them.
     test = settings.task.prompts(1000, settings.examples, seed=settings.seed + 1_000_003)
     moments = {round(settings.steps * i / 40) for i in range(41)}
@@ -86,7 +89,9 @@ def section4(settings: OneBlock, after: Callable[[int, float], None] | None = No
     start = time.perf_counter()
     block = train(settings, look).block
     seconds = time.perf_counter() - start
-    trained, untrained = (implicit_path(b, test).increments() for b in (block, settings.make()))
-    tuned = finetuning(block, settings.task, settings.examples, seed=settings.seed + 2_000_003)
+    paths = [implicit_path(b, test) for b in (block, settings.make())]
+    trained, untrained = (path.increments() for path in paths)
+    relative = (paths[0].updates[:, -1].frobenius() / torch.linalg.matrix_norm(paths[0].W0)).median().item()
+    tuned = finetuning(block, settings.make(), settings.task, settings.examples, seed=settings.seed + 2_000_003)
     exact = coincidence(block.double(), Prompts(*(t.double() for t in test)))
-    return Section4(settings, seconds, steps, during, exact, trained, untrained, tuned)
+    return Section4(settings, seconds, steps, during, exact, trained, untrained, relative, tuned)

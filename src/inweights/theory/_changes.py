@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from inweights._errors import Problems
+from inweights._errors import InputError, Problems, unknown
 from inweights.theory._shift import Shift
 from inweights.theory._update import Update
 
@@ -21,6 +21,12 @@ class Changes:
     """Changes of some parameters of a module. The module itself is never left changed."""
 
     items: tuple[Update | Shift, ...]
+
+    def __post_init__(self) -> None:
+        names = [item.name for item in self.items]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(f"{', '.join(map(repr, twice))} would be changed twice: add such changes up first.")
 
     @property
     def updates(self) -> tuple[Update, ...]:
@@ -33,7 +39,15 @@ class Changes:
         return tuple(item for item in self.items if isinstance(item, Shift))
 
     def __getitem__(self, name: str) -> Update | Shift:
-        return {item.name: item for item in self.items}[name]
+        for item in self.items:
+            if item.name == name:
+                return item
+        raise unknown("change of", name, [item.name for item in self.items])
+
+    def random_like(self, seed: int = 0) -> Changes:
+        """Random changes of the same parameters, ranks and norms: the control that must miss."""
+        generator = torch.Generator().manual_seed(seed)
+        return Changes(tuple(item.random_like(generator) for item in self.items))
 
     def parameters(self, module: nn.Module) -> dict[str, Tensor]:
         """The changed parameters of `module`, dense, with the leading dimensions of the changes."""
@@ -47,6 +61,8 @@ class Changes:
         The parameters are exchanged, not edited: on leaving, also by an exception, the module holds the
         very same tensors as before.
         """
+        if batch := self._batch(module):
+            raise InputError(f"These are changes for a batch {batch}, one module each: use `.run(...)` instead.")
         before: list[tuple[nn.Module, str, nn.Parameter]] = []
         new = self.parameters(module)
         try:
@@ -63,12 +79,17 @@ class Changes:
     def run(self, module: nn.Module, *batched: Tensor, chunk: int | None = None, **shared: Any) -> Any:
         """The module's own forward, once for each entry of the changes' leading dimensions.
 
-        `batched` arguments carry those leading dimensions too, `shared` ones do not. Dense parameters
-        exist for `chunk` entries at a time (all, by default).
+        `batched` arguments carry those leading dimensions too (expand them if they are the same for all), `shared`
+        ones do not. Dense parameters exist for `chunk` entries at a time (all, by default).
         """
-        self._require_fit(module)
+        batch = self._batch(module)
         own = {item.name: module.get_parameter(item.name) for item in self.items}
-        batch = torch.broadcast_shapes(*(item.shape[: len(item.shape) - own[item.name].ndim] for item in self.items))
+        for t in batched:
+            if tuple(t.shape[: len(batch)]) != batch:
+                raise InputError(
+                    f"An argument has shape {tuple(t.shape)}, but these changes are for a batch {batch}: "
+                    f"expand it to ({', '.join(map(str, batch))}, ...)."
+                )
 
         def one(factors: list[tuple[Tensor, ...]], inputs: tuple[Tensor, ...]) -> Any:
             changed = (item.remade(*f) for item, f in zip(self.items, factors, strict=True))
@@ -85,6 +106,12 @@ class Changes:
         factors = [tuple(flat(f, own[item.name].ndim) for f in item.factors) for item in self.items]
         out = vmap(one, chunk_size=chunk)(factors, tuple(flat(t, t.ndim - len(batch)) for t in batched))
         return out.reshape(*batch, *out.shape[1:])
+
+    def _batch(self, module: nn.Module) -> tuple[int, ...]:
+        """The leading dimensions that the changes have beyond their parameters."""
+        self._require_fit(module)
+        own = [len(item.shape) - module.get_parameter(item.name).ndim for item in self.items]
+        return tuple(torch.broadcast_shapes(*(item.shape[:n] for item, n in zip(self.items, own, strict=True))))
 
     def _require_fit(self, module: nn.Module) -> None:
         problems = Problems()

@@ -34,6 +34,29 @@ def require_finite(**tensors: Tensor) -> None:
         )
 
 
+def require_alike(**tensors: Tensor) -> None:
+    """All tensors must be floating point numbers of one dtype on one device: nothing is converted silently."""
+    problems, kinds = Problems(), {(t.dtype, t.device) for t in tensors.values()}
+    for name, t in tensors.items():
+        problems.unless(
+            t.is_floating_point(), f"`{name}` holds {_short(t.dtype)}: pass floating point numbers, as in `.double()`."
+        )
+    problems.stop()
+    if len(kinds) > 1:
+        said = ", ".join(f"`{name}` is {_short(t.dtype)} on {t.device}" for name, t in tensors.items())
+        raise InputError(f"{said}: convert them to one dtype and device with `.to(...)`.")
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def require_matrix(W: Tensor) -> None:
+    """`W` must be a matrix, or a batch of them."""
+    if W.ndim < 2:
+        raise InputError(f"`W` has shape {tuple(W.shape)}, but must be a matrix: (..., out, in).")
+
+
 def require_last(size: int, of: str, **tensors: Tensor) -> None:
     """The last dimension of each of `tensors` must be `size`, the width of whatever `of` names."""
     problems = Problems()

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
-from inweights.theory._checks import matvec, norm, require_finite, require_last, wide
+from inweights.theory._checks import (
+    matvec,
+    norm,
+    require_alike,
+    require_broadcast,
+    require_finite,
+    require_last,
+    require_matrix,
+    wide,
+)
 from inweights.theory._implicit import implicit_update
 from inweights.theory._update import Update
 
@@ -46,6 +55,9 @@ class GradientPath:
 
 def gradient_path(W: Tensor, prefixes: Tensor, *, name: str = "") -> GradientPath:
     """The path of Proposition 3.1 from the contextual layer's outputs at every prefix.
+
+    Where `A` knows positions, the outputs must be those of one and the same query position, as
+    `ContextualLayer.prefixes` gives them: tokens not read yet are masked, and `x` does not move.
 
     **Arguments:**
 
@@ -109,9 +121,12 @@ def product_path(W: Tensor, suffixes: Tensor, *, name: str = "") -> ProductPath:
 
 
 def _require_path(name: str, outputs: Tensor, W: Tensor) -> None:
+    require_matrix(W)
+    require_alike(**{"W": W, name: outputs})
     if outputs.ndim < 2:
         raise InputError(f"`{name}` has shape {tuple(outputs.shape)}, but must be (..., n+1, in).")
     require_last(W.shape[-1], "`W`", **{name: outputs})
     if outputs.shape[-2] < 2:
         raise InputError(f"`{name}` holds A(x) alone: the context is empty, so there is no path to follow.")
-    require_finite(W=W, **{name: outputs})
+    require_broadcast(**{"W": tuple(W.shape[:-2]), name: tuple(outputs.shape[:-2])})
+    require_finite(**{"W": W, name: outputs})

@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
-from inweights.theory._checks import matvec, norm, require_broadcast, require_finite, require_last, wide
+from inweights.theory._checks import (
+    matvec,
+    norm,
+    require_alike,
+    require_broadcast,
+    require_finite,
+    require_last,
+    require_matrix,
+    wide,
+)
 from inweights.theory._shift import Shift
 from inweights.theory._update import Update
 
@@ -28,22 +37,28 @@ def rank_one(a: Tensor, target: Tensor, *, carrier: Tensor | None = None, name: 
 
     **Returns:** `Update(target, v)`.
     """
-    require_broadcast(a=tuple(a.shape[:-1]), target=tuple(target.shape[:-1]))
-    require_finite(a=a, target=target)
     carrier = a if carrier is None else carrier
+    require_alike(a=a, target=target, carrier=carrier)
+    if a.ndim == 0 or target.ndim == 0:
+        raise InputError("`a` and `target` must be vectors, (..., in) and (..., out): a number was passed.")
     require_last(a.shape[-1], "`a`", carrier=carrier)
-    require_finite(carrier=carrier)
+    require_broadcast(a=tuple(a.shape[:-1]), target=tuple(target.shape[:-1]), carrier=tuple(carrier.shape[:-1]))
+    require_finite(a=a, target=target, carrier=carrier)
+    return _carried(a, target, carrier, name)
+
+
+def _carried(a: Tensor, target: Tensor, carrier: Tensor, name: str) -> Update:
     # The carrier is scaled to length 1 first: ‖a‖² itself would underflow for small activations.
     length = norm(carrier)
     unit = wide(carrier) / length.clamp_min(torch.finfo(length.dtype).tiny)
     grip = (unit * wide(a)).sum(-1, keepdim=True)
     # A carrier at a right angle to `a` up to rounding is as useless as one that is exactly so.
-    slipping = grip.abs() <= 8 * torch.finfo(a.dtype).eps * norm(a)
+    slipping = grip.abs() <= 8 * torch.finfo(grip.dtype).eps * norm(a)
     slipping |= grip.abs() < torch.finfo(a.dtype).tiny
     if bool(slipping.any()):
         raise InputError(_no_grip(a, slipping))
     v = (unit / grip).to(a.dtype)
-    return Update(target.unsqueeze(-1).to(a.dtype), v.unsqueeze(-1), name)
+    return Update(target.unsqueeze(-1), v.unsqueeze(-1), name)
 
 
 def _no_grip(a: Tensor, slipping: Tensor) -> str:
@@ -69,10 +84,14 @@ def implicit_update(W: Tensor, a: Tensor, delta: Tensor, *, carrier: Tensor | No
     **Returns:** an `Update` of rank 1 (0 where `W ΔA = 0`), the smallest in Frobenius norm unless a
     `carrier` is given.
     """
-    _require_matrix(W)
+    require_matrix(W)
+    require_alike(W=W, a=a, delta=delta)
     require_last(W.shape[-1], "`W`", a=a, delta=delta)
+    require_broadcast(W=tuple(W.shape[:-2]), a=tuple(a.shape[:-1]), delta=tuple(delta.shape[:-1]))
     require_finite(W=W, a=a, delta=delta)
-    return rank_one(a, matvec(W, delta), carrier=carrier, name=name)
+    if carrier is not None:
+        return rank_one(a, matvec(W, delta), carrier=carrier, name=name)
+    return _carried(a, matvec(W, delta), a, name)
 
 
 def residual_bias(delta: Tensor, *, name: str = "") -> Shift:
@@ -121,8 +140,3 @@ def scalar_update(w: Tensor, full: Tensor, reduced: Tensor) -> Tensor:
     if bool((reduced == 0).any()):
         raise InputError("`reduced` = A(C∖Y, x) is zero, so no change of `w` can act on it.")
     return w * (full - reduced) / reduced
-
-
-def _require_matrix(W: Tensor) -> None:
-    if W.ndim < 2:
-        raise InputError(f"`W` has shape {tuple(W.shape)}, but must be a matrix: (..., out, in).")

@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
-from inweights.theory._checks import require_broadcast, require_finite, require_last, wide
+from inweights.theory._checks import (
+    norm,
+    require_alike,
+    require_broadcast,
+    require_finite,
+    require_last,
+    require_matrix,
+    wide,
+)
 from inweights.theory._update import Update
 
 
@@ -25,9 +33,10 @@ class Solution:
     - `update`: the update itself, of at most as many columns as there are tokens.
     - `rank`: how many independent directions the inputs have (singular values above the cut).
     - `condition`: largest over smallest kept singular value of the inputs.
-    - `residual`: the largest miss over the tokens, relative to the largest target: `max_i ‖M z_i − t_i‖ /
-      max_i ‖t_i‖`. Of the equations that were solved, so before any `premultiplied(W)`.
-    - `exact`: whether the residual is rounding (below the square root of the machine epsilon).
+    - `residual`: the largest miss over the tokens, each relative to its own target: `max_i ‖M z_i − t_i‖ / ‖t_i‖`
+      (a target that is lost in the rounding of `M z_i` counts as that large). Of the factors as returned, and of
+      the equations that were solved: so before any `premultiplied(W)`.
+    - `exact`: whether the residual is rounding: below the square root of the machine epsilon of the dtype.
     """
 
     update: Update
@@ -66,8 +75,11 @@ def least_squares(Z: Tensor, T: Tensor, *, ridge: float = 0.0, cut: float | None
         )
     if Z.shape[-2] == 0:
         raise InputError("`Z` has no tokens: pass at least one.")
-    if ridge < 0:
-        raise InputError(f"`ridge` is {ridge}, but a penalty cannot be negative.")
+    if not 0 <= ridge < float("inf"):
+        raise InputError(f"`ridge` is {ridge}, but must be a number from 0 up.")
+    if cut is not None and not 0 <= cut < 1:
+        raise InputError(f"`cut` is {cut}, but must be a fraction: at least 0 and below 1.")
+    require_alike(Z=Z, T=T)
     require_broadcast(Z=tuple(Z.shape[:-2]), T=tuple(T.shape[:-2]))
     require_finite(Z=Z, T=T)
     dtype, Z, T = Z.dtype, wide(Z), wide(T)
@@ -76,20 +88,27 @@ def least_squares(Z: Tensor, T: Tensor, *, ridge: float = 0.0, cut: float | None
     if cut is None:
         cut = max(1e-8, torch.finfo(Z.dtype).eps * max(Z.shape[-2:]))
     kept = (s > cut * s[..., :1]) & (s > 0)
-    inverse = torch.where(kept, s / (s.square() + ridge).clamp_min(torch.finfo(s.dtype).tiny), 0.0)
-    update = Update((T.mT @ P) * inverse.unsqueeze(-2), Qh.mT, name)
-
-    miss = torch.linalg.vector_norm(Z @ update.v @ update.u.mT - T, dim=-1).amax(-1)
-    largest = torch.linalg.vector_norm(T, dim=-1).amax(-1)
-    residual = torch.where(largest > 0, miss / largest.clamp_min(torch.finfo(s.dtype).tiny), miss)
+    # s/(s² + ridge), without a square that could leave the range.
+    inverse = torch.where(kept, 1 / torch.where(kept, s + ridge / s, 1.0), 0.0)
+    update = Update((T.mT @ P) * inverse.unsqueeze(-2), Qh.mT, name).to(dtype)
+    residual = _residual(update, Z, T)
     smallest = torch.where(kept, s, torch.inf).amin(-1)
     return Solution(
-        update=update.to(dtype),
+        update=update,
         rank=kept.sum(-1),
-        condition=s[..., 0] / smallest,
+        condition=torch.where(kept.any(-1), s[..., 0] / smallest, torch.inf),
         residual=residual,
-        exact=residual <= torch.finfo(s.dtype).eps ** 0.5,
+        exact=residual <= torch.finfo(dtype).eps ** 0.5,
     )
+
+
+def _residual(update: Update, Z: Tensor, T: Tensor) -> Tensor:
+    """The largest relative miss over the tokens. One large target must not hide that a small one is missed."""
+    miss = norm(Z @ wide(update.v) @ wide(update.u).mT - T).squeeze(-1)
+    eps = torch.finfo(update.u.dtype).eps
+    blur = 30 * eps * update.frobenius().unsqueeze(-1) * norm(Z).squeeze(-1)  # the rounding of M z itself
+    size = norm(T).squeeze(-1) + blur / eps**0.5
+    return torch.where(size > 0, miss / size.clamp_min(torch.finfo(size.dtype).tiny), miss).amax(-1)
 
 
 def static_update(
@@ -104,9 +123,12 @@ def static_update(
     - `dZ`: what the context adds to each of them, same shape.
     - `ridge`, `cut`: see `least_squares`.
 
-    **Returns:** a `Solution`. Exact if and only if `ΔZ Z⁺Z = ΔZ`: always when the tokens are independent,
-    so for at most `in` of them; beyond that it is the best update in the least-squares sense.
+    **Returns:** a `Solution`, exact if and only if `ΔZ Z⁺Z = ΔZ`: always when the tokens are independent, so for
+    at most `in` of them; beyond that it is the best update in the least-squares sense. (A `W` that is blind to what
+    is missed may still be served exactly; the verdict is about the inputs, so that it holds for every `W`.)
     """
+    require_matrix(W)
+    require_alike(W=W, Z=Z, dZ=dZ)
     require_last(W.shape[-1], "`W`", Z=Z, dZ=dZ)
     require_finite(W=W)
     return least_squares(Z, dZ, ridge=ridge, cut=cut, name=name).premultiplied(W)

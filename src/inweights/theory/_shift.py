@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from inweights._errors import InputError
@@ -43,6 +44,12 @@ class Shift:
         if b.shape[-1:] != self.delta.shape[-1:]:
             raise InputError(f"`b` has shape {tuple(b.shape)}, but the shift is {self.shape[-1]} wide.")
         return (wide(b) + wide(self.delta)).to(b.dtype)
+
+    def random_like(self, generator: torch.Generator) -> Shift:
+        """A random shift of the same parameter and norm."""
+        noise = torch.randn(self.delta.shape, generator=generator, dtype=self.delta.dtype).to(self.delta.device)
+        size = torch.linalg.vector_norm(self.delta, dim=-1, keepdim=True)
+        return self.remade(noise / torch.linalg.vector_norm(noise, dim=-1, keepdim=True) * size)
 
     def named(self, name: str) -> Shift:
         """The same shift, belonging to the parameter `name`."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
-from inweights.theory._checks import require_broadcast, require_last, wide
+from inweights.theory._checks import require_alike, require_broadcast, require_last, wide
 
 Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
 
@@ -40,11 +40,7 @@ class Update:
                 f"`u` {tuple(self.u.shape)} and `v` {tuple(self.v.shape)} are not the factors of an update: "
                 "they must be (..., out, r) and (..., in, r) with the same r."
             )
-        if (self.u.dtype, self.u.device) != (self.v.dtype, self.v.device):
-            raise InputError(
-                f"`u` is {self.u.dtype} on {self.u.device}, `v` is {self.v.dtype} on {self.v.device}: "
-                "convert one of them."
-            )
+        require_alike(u=self.u, v=self.v)
         require_broadcast(u=tuple(self.u.shape[:-2]), v=tuple(self.v.shape[:-2]))
 
     # --- what it is ---------------------------------------------------------------------------------
@@ -129,6 +125,7 @@ class Update:
         The leading dimensions of `x` broadcast against the update's.
         """
         require_last(self.shape[-1], "the update", x=x)
+        require_alike(x=x, update=self.u)
         if not self.batch:
             return x @ self.v @ self.u.mT
         require_broadcast(x=tuple(x.shape[:-1]), update=self.batch)
@@ -151,7 +148,7 @@ class Update:
     def __add__(self, other: Update) -> Update:
         """`ΔW + ΔW'`. Columns add up, unless both share one `v`: then the rank does not grow."""
         self._require_same_matrix(other)
-        if self.v is other.v:
+        if _is_one(self.v, other.v):
             return dataclasses.replace(self, u=self.u + other.u)
         return dataclasses.replace(self, u=_beside(self.u, other.u), v=_beside(self.v, other.v))
 
@@ -172,6 +169,13 @@ class Update:
 
     def __truediv__(self, factor: float | Tensor) -> Update:
         return self * (1 / factor)
+
+    def random_like(self, generator: torch.Generator) -> Update:
+        """A random update of the same parameter, columns and Frobenius norms: the control of every claim."""
+        noise = (torch.randn(f.shape, generator=generator, dtype=f.dtype).to(f.device) for f in self.factors)
+        other = self.remade(*noise)
+        size = self.frobenius()
+        return other * torch.where(size > 0, size / other.frobenius(), 0.0)
 
     def __matmul__(self, other: Update) -> Update:
         """The matrix product `ΔW ΔW'`, of the smaller number of columns."""
@@ -207,8 +211,14 @@ class Update:
         """Some of the updates, by their leading dimensions. A shared `v` stays shared."""
         if not self.batch:
             raise InputError("This update has no leading dimensions: there is nothing to pick from.")
+        picks = index if isinstance(index, tuple) else (index,)
+        if sum(p is not ... for p in picks) > len(self.batch):
+            raise InputError(
+                f"`[{len(picks)} indices]` is too many: this update has leading dimensions {self.batch}; "
+                "its matrices are in `.dense()`."
+            )
         # The last two dimensions of the factors are not the caller's to index, also not through `...`.
-        index = (*index, slice(None), slice(None)) if isinstance(index, tuple) and ... in index else index
+        index = (*picks, slice(None), slice(None)) if ... in picks else picks
         # `expand` makes views: a broadcast dimension costs no memory.
         u, v = (f.expand(*self.batch, *f.shape[-2:])[index] for f in (self.u, self.v))
         return dataclasses.replace(self, u=u, v=v)
@@ -227,7 +237,13 @@ class Update:
                 f"These are updates of two parameters, {self.name!r} and {other.name!r}: "
                 "rename one with `.named(...)` if that is meant."
             )
+        require_alike(self=self.u, other=other.u)
         require_broadcast(self=self.batch, other=other.batch)
+
+
+def _is_one(a: Tensor, b: Tensor) -> bool:
+    """Whether two factors are the same memory, seen in the same way."""
+    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()
 
 
 def _beside(left: Tensor, right: Tensor) -> Tensor:
