@@ -1,6 +1,7 @@
 """The theorem itself, on plain tensors: updates, their family, many tokens at once, the dynamics."""
 
 from inweights.theory._changes import Changes as Changes
+from inweights.theory._changes import exchanged as exchanged
 from inweights.theory._dynamics import GradientPath as GradientPath
 from inweights.theory._dynamics import ProductPath as ProductPath
 from inweights.theory._dynamics import gradient_path as gradient_path

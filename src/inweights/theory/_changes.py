@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,22 @@ from torch.func import functional_call, vmap
 from inweights._errors import InputError, Problems, unknown
 from inweights.theory._shift import Shift
 from inweights.theory._update import Update
+
+
+@contextmanager
+def exchanged(module: nn.Module, new: Mapping[str, Tensor]) -> Iterator[nn.Module]:
+    """The module with other tensors as some of its parameters; on leaving, it holds its own ones again."""
+    before: list[tuple[nn.Module, str, nn.Parameter]] = []
+    try:
+        for name, value in new.items():
+            path, _, leaf = name.rpartition(".")
+            owner = module.get_submodule(path)
+            before.append((owner, leaf, module.get_parameter(name)))
+            setattr(owner, leaf, nn.Parameter(value, requires_grad=False))
+        yield module
+    finally:
+        for owner, leaf, value in reversed(before):
+            setattr(owner, leaf, value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,18 +79,8 @@ class Changes:
         """
         if batch := self._batch(module):
             raise InputError(f"These are changes for a batch {batch}, one module each: use `.run(...)` instead.")
-        before: list[tuple[nn.Module, str, nn.Parameter]] = []
-        new = self.parameters(module)
-        try:
-            for name, value in new.items():
-                path, _, leaf = name.rpartition(".")
-                owner = module.get_submodule(path)
-                before.append((owner, leaf, module.get_parameter(name)))
-                setattr(owner, leaf, nn.Parameter(value, requires_grad=False))
+        with exchanged(module, self.parameters(module)):
             yield module
-        finally:
-            for owner, leaf, value in reversed(before):
-                setattr(owner, leaf, value)
 
     def run(self, module: nn.Module, *batched: Tensor, chunk: int | None = None, **shared: Any) -> Any:
         """The module's own forward, once for each entry of the changes' leading dimensions.
