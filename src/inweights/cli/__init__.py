@@ -9,8 +9,12 @@ import typer
 
 from inweights import __version__
 from inweights._errors import InputError
+from inweights.cli.anatomy import anatomy
 from inweights.cli.bench import bench
 from inweights.cli.demo import demo
+from inweights.cli.families import families
+from inweights.cli.patch import patch
+from inweights.cli.verify import verify
 
 app = typer.Typer(
     name="inweights",
@@ -19,8 +23,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(demo)
-app.command()(bench)
+for command in (demo, verify, anatomy, families, patch, bench):
+    app.command()(command)
 
 
 def _version(wanted: bool) -> None:

@@ -57,6 +57,13 @@ class Block:
     def supported(self) -> bool:
         return not self.reason
 
+    @property
+    def adding(self) -> tuple[str, ...]:
+        """The parameters that add a vector to the block's output."""
+        if self.tail == "branch-norm":
+            return (self.shift or self.scale,)
+        return tuple(c.name for c in self.outputs)
+
 
 @dataclass(frozen=True)
 class Anatomy:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from inweights.models._anatomy import Anatomy, Block, hidden, run
-from inweights.models._solve import BlockPatch, Goal, Rerun, solve_static, solve_token
+from inweights.models._solve import BlockPatch, Goal, Rerun, solve_static, solve_token, stacked
 from inweights.models._tape import Tape
 
 Mode = Literal["token", "static", "output"]
@@ -67,11 +67,59 @@ def solve(
     mode: Mode,
 ) -> list[BlockPatch]:
     """The changes of all blocks, solved on the reduced stream, each block on what the patched ones before it say."""
+    if mode == "static" or len(rows) == 1 == ids.shape[1] or next(model.parameters()).dtype == torch.float64:
+        with torch.no_grad(), solving(model, anatomy, wanted, rows, mode) as patches:
+            run(model, ids, **inputs(model, ids, positions))
+        return patches
+    return _in_turn(model, anatomy, wanted, ids, positions, rows, mode)
+
+
+def _in_turn(
+    model: nn.Module,
+    anatomy: Anatomy,
+    wanted: dict[str, Goal],
+    ids: Tensor,
+    positions: Tensor,
+    rows: Tensor,
+    mode: Mode,
+) -> list[BlockPatch]:
+    """Token by token over a cache, with the very operations of the proof: in low precision even the order of a sum
+    counts, and what rounding does in one block is corrected in the next only if it does the same again."""
+    first = int(rows[0])
+    cache: dict[str, Any] = {}
+    each: list[list[BlockPatch]] = []
+    own = torch.zeros(1, dtype=torch.long, device=ids.device)
+    with torch.no_grad():
+        if first:
+            _, cache = step(model, ids[:, :first], positions[:, :first], first, cache)
+        for i in range(len(rows)):
+            at = slice(first + i, first + i + 1)
+            goal = {
+                n: Goal(None if g.read is None else g.read[i : i + 1], g.said[i : i + 1]) for n, g in wanted.items()
+            }
+            with solving(model, anatomy, goal, own, mode) as patches:
+                _, cache = step(model, ids[:, at], positions[:, at], first + i + 1, cache)
+            each.append(patches)
+    return [stacked(block) for block in zip(*each, strict=True)]
+
+
+@contextmanager
+def solving(
+    model: nn.Module, anatomy: Anatomy, wanted: dict[str, Goal], rows: Tensor, mode: Mode
+) -> Iterator[list[BlockPatch]]:
+    """While active, a forward is patched block by block as it goes; the changes end up in the list."""
     patches: list[BlockPatch] = []
+    states: dict[str, Callable[[], None]] = {}
+
+    def before(block: Block) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            states[block.name] = _bookmark(module, kwargs.get("past_key_values"))
+
+        return hook
 
     def patch(block: Block) -> Callable[..., Any]:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-            rerun = Rerun(model, block, args, kwargs, rows)
+            rerun = Rerun(model, block, args, kwargs, rows, states[block.name])
             if mode == "static":
                 made, out = solve_static(rerun, wanted[block.name])
             else:
@@ -81,10 +129,40 @@ def solve(
 
         return hook
 
-    with ExitStack() as stack, torch.no_grad():
+    with ExitStack() as stack:
         for b in anatomy.blocks:
             if b.supported:
                 module = model.get_submodule(b.name)
+                stack.callback(module.register_forward_pre_hook(before(b), with_kwargs=True).remove)
                 stack.callback(module.register_forward_hook(patch(b), with_kwargs=True).remove)
-        run(model, ids, **inputs(model, ids, positions))
-    return patches
+        yield patches
+
+
+def _bookmark(module: nn.Module, cache: Any) -> Callable[[], None]:
+    """What puts the cache of this block back to how it is now: a block that runs again would write to it again."""
+    index: Any = next((m.layer_idx for m in module.modules() if isinstance(getattr(m, "layer_idx", None), int)), None)
+    layers = getattr(cache, "layers", None)
+    if layers is None or index is None:
+        return lambda: None
+    known = index < len(layers)
+    state = {k: v.clone() if isinstance(v, Tensor) else v for k, v in vars(layers[index]).items()} if known else {}
+
+    def restore() -> None:
+        if known:
+            vars(layers[index]).update({k: v.clone() if isinstance(v, Tensor) else v for k, v in state.items()})
+        else:
+            del layers[index:]
+
+    return restore
+
+
+def step(
+    net: nn.Module, ids: Tensor, positions: Tensor, seen: int, cache: dict[str, Any]
+) -> tuple[Tensor, dict[str, Any]]:
+    """One forward over a cache: logits `(1, n, vocabulary)` and the cache after it."""
+    extra: dict[str, Any] = {"attention_mask": torch.ones(1, seen, dtype=torch.long, device=ids.device)}
+    if takes_positions(net):
+        extra["position_ids"] = positions
+    out = net(input_ids=ids, use_cache=True, **extra, **cache)
+    kept = {k: out[k] for k in ("past_key_values", "cache_params", "state") if k in out and out[k] is not None}
+    return out.logits, kept

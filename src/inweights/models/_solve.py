@@ -6,7 +6,7 @@ so errors do not pass from layer to layer, and blocks without an input control n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,11 @@ class Goal:
 
     read: Tensor | None
     said: Tensor
+
+    def at(self, token: int) -> Goal:
+        """The goal of one query token."""
+        pick = slice(token, token + 1)
+        return Goal(None if self.read is None else self.read[pick], self.said[pick])
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,20 +71,37 @@ class BlockPatch:
         """The changed parameters, dense."""
         new: dict[str, Tensor] = {}
         with torch.no_grad():
-            for control in self.block.inputs if self.read is not None else ():
-                W = model.get_parameter(control.name)
-                new[control.name] = W + _effect(self.read, W, control)  # type: ignore[arg-type]
+            if self.read is not None:
+                for control in self.block.inputs:
+                    W = model.get_parameter(control.name)
+                    new[control.name] = W + _effect(self.read, W, control)
             turned = {c.name: c.transposed for c in self.block.outputs}
             for (name, expert), update in self.added.items():
-                W = new.setdefault(name, model.get_parameter(name).detach().clone())
+                changed = new.setdefault(name, model.get_parameter(name).detach().clone())
                 change = update.dense().mT if turned[name] else update.dense()
-                if expert < 0:
-                    W += change.to(W.dtype)
-                else:
-                    W[expert] += change.to(W.dtype)
+                (changed if expert < 0 else changed[expert]).add_(change)
             for name, delta in self.moved.items():
                 new[name] = model.get_parameter(name) + delta
         return new
+
+
+def stacked(patches: Sequence[BlockPatch]) -> BlockPatch:
+    """The changes of one block for several tokens, from those of each."""
+    first = patches[0]
+
+    def beside(updates: Sequence[Update | None]) -> Update:
+        like = next(u for u in updates if u is not None)
+        zero = Update(torch.zeros_like(like.u), torch.zeros_like(like.v))
+        parts = [u or zero for u in updates]  # an expert that a token does not visit stays as it is
+        return Update(torch.cat([p.u for p in parts]), torch.cat([p.v for p in parts]))
+
+    slots = dict.fromkeys(slot for p in patches for slot in p.added)
+    return BlockPatch(
+        first.block,
+        None if first.read is None else beside([p.read for p in patches]),
+        {slot: beside([p.added.get(slot) for p in patches]) for slot in slots},
+        {name: torch.cat([p.moved[name] for p in patches]) for name in first.moved},
+    )
 
 
 def _effect(read: Update, W: Tensor, control: Control) -> Tensor:
@@ -91,13 +113,23 @@ def _effect(read: Update, W: Tensor, control: Control) -> Tensor:
 class Rerun:
     """One block with its inputs, to be run again as often as solving needs."""
 
-    def __init__(self, model: nn.Module, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any], rows: Tensor):
+    def __init__(
+        self,
+        model: nn.Module,
+        block: Block,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        rows: Tensor,
+        restore: Callable[[], None] = lambda: None,
+    ) -> None:
         self.model, self.block, self.rows = model, block, rows
         self.module = model.get_submodule(block.name)
         self.args, self.kwargs = args, kwargs
+        self.restore = restore  # puts a cache back to what it was before this block
 
     def __call__(self, tape: Tape | None = None) -> tuple[Any, dict[str, Tensor]]:
         """The block's output, and the tensors around its norm, if its tail has one."""
+        self.restore()
         seen: dict[str, Tensor] = {}
         hooks = []
         if self.block.norm:
@@ -130,7 +162,7 @@ def solve_static(rerun: Rerun, goal: Goal) -> tuple[BlockPatch, Any]:
     block, model, rows = rerun.block, rerun.model, rerun.rows
     read, new = None, {}
     if goal.read is not None:
-        z = _read(rerun)
+        z, _ = _read(rerun)
         read = least_squares(z, goal.read - z).update
         new = BlockPatch(block, read).parameters(model)
     with exchanged(model, new):
@@ -158,10 +190,10 @@ def solve_token(rerun: Rerun, goal: Goal, whole: bool = False) -> tuple[BlockPat
     block, model, rows = rerun.block, rerun.model, rerun.rows
     read, steer = None, None
     if goal.read is not None and not whole:
-        z = _read(rerun)
+        z, tokens = _read(rerun)
         dz = goal.read - z
         read = Update(dz.unsqueeze(-1), (z / z.square().sum(-1, keepdim=True)).unsqueeze(-1))
-        steer = _Steer(model, block, z, dz, rows)
+        steer = _Steer(rerun, z, dz, tokens)
     tape = _leaves(model, block, steer)
     with torch.enable_grad():
         out, seen = rerun(tape)
@@ -171,7 +203,7 @@ def solve_token(rerun: Rerun, goal: Goal, whole: bool = False) -> tuple[BlockPat
             delta = (goal.said - y[0, rows]).detach() / scale
             moved = _norm_shift(rerun, seen["u"].detach(), delta)
             patch = BlockPatch(block, read, {}, moved)
-            return patch, with_hidden(out, _put(y.detach(), rows, goal.said))
+            return patch, with_hidden(out, _said(rerun, patch, _put(y.detach(), rows, goal.said)))
         aim = seen["u"] if block.tail == "post-norm" else y
         features, scale = _features(tape, aim, rows, block)
     delta = (goal.said - aim[0, rows]).detach() / scale
@@ -181,42 +213,57 @@ def solve_token(rerun: Rerun, goal: Goal, whole: bool = False) -> tuple[BlockPat
     said = _put(aim.detach(), rows, goal.said)
     if block.tail == "post-norm":
         said = _put(y.detach(), rows, model.get_submodule(block.norm)(said)[0, rows])
-    return patch, with_hidden(out, said)
+    return patch, with_hidden(out, _said(rerun, patch, said))
+
+
+def _said(rerun: Rerun, patch: BlockPatch, ideal: Tensor) -> Tensor:
+    """What the block says with each token's changes in place.
+
+    In float64 that is what it was asked for. In lower precision the rounding of the changed weights counts, most of
+    all at the first token of a text, whose activations are huge in many models: the changed block is run for each
+    token, so that the next one corrects what rounding did.
+    """
+    if ideal.dtype == torch.float64:
+        return ideal
+    for i, row in enumerate(rerun.rows.tolist()):
+        with exchanged(rerun.model, patch.at(i).parameters(rerun.model)):
+            ideal[0, row] = hidden(rerun()[0])[0, row]
+    return ideal
 
 
 # --- what the two have in common ---------------------------------------------------------------------
 
 
-def _read(rerun: Rerun) -> Tensor:
-    """What the MLP reads at the query tokens, without any change: `(tokens, width)`."""
+def _read(rerun: Rerun) -> tuple[Tensor, int]:
+    """What the MLP reads at the query tokens, without any change, `(tokens, width)`; and how many tokens there are."""
     name = rerun.block.inputs[0].name
     tape = Tape({name: rerun.model.get_parameter(name)})
     with torch.no_grad():
         rerun(tape)
-    return tape.products[-1].x[0, rerun.rows].detach()
+    x = tape.products[-1].x[0]
+    return x[rerun.rows].detach(), len(x)
 
 
 class _Steer:
     """Makes the input controls act on `z + Δz` at the query tokens: what their updates will do."""
 
-    def __init__(self, model: nn.Module, block: Block, z: Tensor, dz: Tensor, rows: Tensor) -> None:
-        self.watched = {c.name: model.get_parameter(c.name) for c in block.inputs}
-        self.z, self.dz, self.rows = z, dz, rows
+    def __init__(self, rerun: Rerun, z: Tensor, dz: Tensor, tokens: int) -> None:
+        self.watched = {c.name: rerun.model.get_parameter(c.name) for c in rerun.block.inputs}
+        self.z, self.dz, self.rows, self.tokens = z, dz, rerun.rows, tokens
 
     def __call__(self, p: Product) -> Tensor | None:
         if p.name not in self.watched:
             return None
-        W = self.watched[p.name]
+        W: Tensor = self.watched[p.name]
         if p.experts is not None:
             W = W[p.experts.start : p.experts.stop]
         W = W.mT if p.transposed else W
         change = torch.zeros_like(p.x)
-        if p.experts is None:
+        if p.experts is None and p.x.shape[1] == self.tokens:
             change[0, self.rows] = self.dz
         else:  # an expert is given some of the tokens: find which
-            for e, given in enumerate(p.x):
-                same = (given.unsqueeze(1) == self.z).all(-1)
-                change[e] = same.to(self.dz.dtype) @ self.dz
+            same = (p.x.unsqueeze(-2) == self.z).all(-1)  # (experts, rows, query tokens)
+            change = self.dz[same.int().argmax(-1)] * same.any(-1, keepdim=True)
         return p.made + (change @ W.mT).reshape(p.made.shape)
 
 
@@ -251,15 +298,13 @@ def _features(tape: Tape, aim: Tensor, rows: Tensor, block: Block) -> tuple[dict
         return {(products[-1].name, -1): products[-1].x[0, rows].detach()}, torch.ones_like(aim[0, rows]).detach()
     made = [p.made for p in products]
     count = torch.arange(1, len(rows) + 1, device=aim.device)
-    ones = torch.autograd.grad(aim, made, _cotangent(aim, rows), retain_graph=True, allow_unused=True)
-    ramp = torch.autograd.grad(aim, made, _cotangent(aim, rows, count), retain_graph=True, allow_unused=True)
+    ones = torch.autograd.grad(aim, made, _cotangent(aim, rows), retain_graph=True)
+    ramp = torch.autograd.grad(aim, made, _cotangent(aim, rows, count), retain_graph=True)
     n, width = len(rows), aim.shape[-1]
     scale = aim.new_zeros(n, width)
     features: dict[Slot, Tensor] = {}
-    for p, g1, g2 in zip(products, ones, ramp, strict=True):
-        if g1 is None or g2 is None:
-            continue
-        g1, g2 = p.rows(g1), p.rows(g2)
+    for p, once, counted in zip(products, ones, ramp, strict=True):
+        g1, g2 = p.rows(once), p.rows(counted)
         for e, r in (g1 != 0).any(-1).nonzero().tolist():
             # The second cotangent counts the tokens: the ratio tells whose row this is.
             k = int(g1[e, r].abs().argmax())

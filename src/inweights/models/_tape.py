@@ -115,8 +115,8 @@ def _matmul(input: Tensor, other: Tensor, **_: Any) -> tuple[Tensor, Tensor, boo
 
 def _addmm(input: Tensor, *pair: Tensor, **named: Any) -> tuple[Tensor, Tensor, bool]:
     # The matrices of `baddbmm` are called batch1 and batch2.
-    x, W = (*pair, *(named[k] for k in ("mat1", "batch1", "mat2", "batch2") if k in named))
-    return x, W, True
+    both = [*pair, *(named[k] for k in ("mat1", "batch1", "mat2", "batch2") if k in named)]
+    return both[0], both[1], True
 
 
 _READERS: dict[Any, Callable[..., tuple[Tensor, Tensor, bool]]] = {

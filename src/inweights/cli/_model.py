@@ -1,0 +1,56 @@
+"""What the commands on language models have in common: their options, and texts from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inweights._errors import InputError
+
+if TYPE_CHECKING:
+    from inweights.models import Model, Prompt
+
+ModelName = Annotated[
+    str, typer.Option("--model", help="smollm2, a hub id, a folder, or a .gguf file.", metavar="MODEL")
+]
+Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 … or auto (spread by accelerate).")]
+Context = Annotated[str, typer.Option(help="What is folded: text, or @FILE.", metavar="TEXT")]
+Query = Annotated[str, typer.Option(help="What is read after it: text, or @FILE.", metavar="TEXT")]
+Keep = Annotated[
+    str, typer.Option(help="A piece of the context that stays a prompt; it must occur once.", metavar="TEXT")
+]
+Chat = Annotated[bool, typer.Option("--chat", help="Context is the system turn, query a user turn.")]
+Static = Annotated[bool, typer.Option("--static", help="One weight change for the whole query.")]
+
+
+def text(argument: str, value: str) -> str:
+    """The text itself, or that of the file that `@FILE` names."""
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InputError(f"{argument} names the file {value[1:]!r}, which cannot be read ({why}).") from None
+
+
+def open_model(name: str, dtype: str, device: str) -> Model:
+    """Loads the model, quietly."""
+    from transformers.utils import logging
+
+    from inweights.models import load
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    return load(name, dtype=dtype, device_map="auto") if device == "auto" else load(name, dtype=dtype, device=device)
+
+
+def open_prompt(model: Model, context: str, query: str, keep: str = "", chat: bool = False) -> Prompt:
+    """The prompt of the options."""
+    from inweights.models import Prompt
+
+    said = text("--context", context), text("--query", query)
+    return Prompt(model, *said, keep=text("--keep", keep) if keep else None, chat=chat)

@@ -1,0 +1,39 @@
+"""`inweights anatomy`: which blocks can be patched, and how."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import typer
+
+from inweights.cli._model import Device, ModelName, open_model
+from inweights.cli._output import Json, emit, say, table
+
+
+def anatomy(model: ModelName = "smollm2", device: Device = "cpu", as_json: Json = False) -> None:
+    """Show where a model's weights can stand for a context, block by block, with reasons where they cannot."""
+    loaded = open_model(model, "float32", device)
+    found = loaded.anatomy
+    if as_json:
+        emit({"blocks": [asdict(b) for b in found.blocks], "supported": found.supported})
+    else:
+
+        def short(block: str, names: tuple[str, ...]) -> str:
+            return " ".join(name.removeprefix(f"{block}.") for name in names) or "-"
+
+        rows = [
+            (
+                b.name,
+                short(b.name, tuple(c.name for c in b.inputs)),
+                b.reason
+                or short(
+                    b.name, (b.scale or b.shift,) if b.tail == "branch-norm" else tuple(c.name for c in b.outputs)
+                ),
+                b.tail,
+            )
+            for b in found.blocks
+        ]
+        table(("block", "input controls", "output control", "tail"), rows)
+        say("Every context can be carried." if found.supported else "The last block cannot be patched: not supported.")
+    if not found.supported:
+        raise typer.Exit(1)

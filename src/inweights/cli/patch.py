@@ -1,0 +1,49 @@
+"""`inweights patch`: writes the exact patch of a context for a query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Static, open_model, open_prompt
+from inweights.cli._output import Json, emit, say
+
+
+def patch(
+    context: Context,
+    query: Query,
+    out: Annotated[Path, typer.Option(help="The file to write.", dir_okay=False)],
+    model: ModelName = "smollm2",
+    keep: Keep = "",
+    static: Static = False,
+    chat: Chat = False,
+    dtype: Dtype = "float32",
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Write the weight changes that stand for a context; `verify --patch FILE` proves them again."""
+    from inweights import models
+    from inweights._files import folder_for
+
+    folder_for("--out", out.parent)
+    loaded = open_model(model, dtype, device)
+    prompt = open_prompt(loaded, context, query, keep, chat)
+    made = models.patch(prompt, "static" if static else "token")
+    models.save(made, out)
+    report = made.report()
+    found = {
+        "patch": str(out),
+        "layers": len(made.blocks),
+        "rank": max(r["rank"] for r in report),
+        "norms": [r["added_norm"] for r in report],
+        "bytes": out.stat().st_size,
+        "exact": made.exact,
+        "mode": made.mode,
+    }
+    if as_json:
+        emit(found)
+    else:
+        say(f"{out}: {len(made.blocks)} blocks, rank {found['rank']}, {out.stat().st_size / 2**20:.1f} MiB")
+        say("It holds what the context does: whoever has the patch can learn of the prompt.")

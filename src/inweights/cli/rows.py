@@ -1,0 +1,59 @@
+"""`inweights rows`: training rows of a table become weights of TabPFN."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from inweights._errors import InputError, unknown
+from inweights.cli._output import Json, Seed, emit, say, table
+
+
+def rows_command(
+    data: Annotated[str, typer.Option(help="The table: iris, wine or breast_cancer.", metavar="NAME")] = "iris",
+    keep: Annotated[int, typer.Option(help="Training rows that are still read; the others become weights.")] = 10,
+    rows: Annotated[int, typer.Option(help="Training rows in all.")] = 60,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Fold training rows into the weights of TabPFN, and check that it answers as if it had read them."""
+    from inweights.models._fetch import TABPFN, cached
+    from inweights.models._rows import SIZES, TOLERANCE
+    from inweights.models._rows import rows as fold
+
+    if data not in SIZES:
+        raise unknown("table", data, SIZES)
+    if not 1 <= keep < rows:
+        raise InputError(
+            f"--keep is {keep} and --rows is {rows}: keep at least 1 training row, and fewer than there are."
+        )
+    if not as_json and not cached(TABPFN):
+        typer.echo(f"Fetching TabPFN ({TABPFN.requirement}, {TABPFN.size >> 20} MiB), once …", err=True)
+    found = fold(data, keep, rows - keep, seed=seed)
+    if as_json:
+        emit(found.as_json())
+    else:
+        read = f"{keep} read"
+        runs = [
+            (f"all {rows} read", found.accuracy_all, 0.0),
+            (f"{read}, {found.folded} in the weights", found.accuracy_patched, found.max_abs_logit_error),
+            (read, found.accuracy_kept, found.bare_max_abs_logit_error),
+            (f"{read}, random changes of equal norm", found.accuracy_control, found.control_max_abs_logit_error),
+        ]
+        lines = [(what, f"{accuracy:.3f}", _size(error)) for what, accuracy, error in runs]
+        header = ("training rows", f"accuracy on {found.queries} others", "largest difference of logits")
+        table(header, lines, title=f"TabPFN on {data}")
+        say(f"Size of the changes, ‖ΔW‖/‖W‖, by block: {', '.join(f'{size:.3f}' for size in found.sizes)}")
+    if not found.holds:
+        typer.echo(
+            f"The weights miss the rows by more than {TOLERANCE:.0e}, or a control does not: the theorem did not hold.",
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+def _size(error: float) -> str:
+    if not error:
+        return ""
+    return f"{error:.1e}" if error < 1e-2 else f"{error:.2f}"

@@ -1,0 +1,58 @@
+"""`inweights verify`: proves the equivalence on a model and a prompt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Static, open_model, open_prompt
+from inweights.cli._output import Json, emit, say, table
+
+
+def verify(
+    context: Context,
+    query: Query,
+    model: ModelName = "smollm2",
+    keep: Keep = "",
+    static: Static = False,
+    chat: Chat = False,
+    new_tokens: Annotated[int, typer.Option(help="Also generate this many tokens both ways.", min=0)] = 0,
+    patch: Annotated[Path | None, typer.Option(help="Prove this patch file instead of a new patch.")] = None,
+    dtype: Dtype = "float32",
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Prove that the context is a weight change: the same logits from the query alone, on your model and prompt."""
+    from inweights import models
+
+    loaded = open_model(model, dtype, device)
+    prompt = open_prompt(loaded, context, query, keep, chat)
+    made = models.load_patch(patch, loaded) if patch else models.patch(prompt, "static" if static else "token")
+    proof = models.verify(prompt, made)
+    found = proof.as_json()
+    found["mode"] = made.mode
+    found["folded_tokens"], found["query_tokens"] = prompt.folded_tokens, prompt.asked
+    found["tokens"] = prompt.describe()
+    if made.mode == "static":
+        worst = max(made.blocks, key=lambda b: b.condition)
+        found.update(exact=made.exact, rank=max(b.rank for b in made.blocks), condition=worst.condition)
+    found["tokens_match"] = models.tokens_match(prompt, new_tokens) if new_tokens else None
+    if as_json:
+        emit(found)
+    else:
+        rows = [
+            ("largest logit error, patched", f"{proof.max_abs_logit_error:.1e}"),
+            ("largest logit error, bare (control)", f"{proof.bare_max_abs_logit_error:.1f}"),
+            ("most likely next tokens equal", "yes" if proof.top1_match else "no"),
+            ("blocks patched", str(proof.layers)),
+            ("tokens folded, asked", f"{prompt.folded_tokens}, {prompt.asked}"),
+            ("dtype, mode", f"{proof.dtype}, {made.mode}"),
+        ]
+        if new_tokens:
+            rows.append((f"of {new_tokens} generated tokens equal", f"{found['tokens_match']:.0%}"))
+        table(("", ""), rows)
+        say(f"{proof.verdict} (allowed: {proof.tolerance:.0e})")
+    if proof.verdict == "FAIL":
+        raise typer.Exit(1)

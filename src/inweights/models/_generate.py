@@ -1,0 +1,107 @@
+"""Generating with the context in the weights: the patch is made anew for every token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from inweights._errors import InputError
+from inweights.models._anatomy import run
+from inweights.models._patch import full_precision, patch
+from inweights.models._prompt import Prompt
+from inweights.models._run import inputs, step, takes_positions
+from inweights.models._twin import joined, twins
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Token ids of three continuations, greedy: with the context, without it, and with the weights in its place."""
+
+    prompted: list[int]
+    bare: list[int]
+    patched: list[int]
+
+    @property
+    def matching(self) -> float:
+        """The fraction of tokens that prompted and patched have in common, place by place."""
+        return sum(a == b for a, b in zip(self.prompted, self.patched, strict=True)) / max(1, len(self.prompted))
+
+
+def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True) -> Generated:
+    """Prompted, bare and patched continuations.
+
+    `cached` runs prompted and patched stream side by side over one cache, the updates acting as factors. Otherwise,
+    and where a model's blocks do not allow that, everything is computed anew for every token: the whole text before
+    the current token is folded, and the plain model runs on that token alone with changed parameters.
+    """
+    if new_tokens < 1:
+        raise InputError(f"`new_tokens` is {new_tokens}, but must be at least 1.")
+    if prompt.ids.shape[1] + new_tokens > prompt.model.window:
+        raise InputError(f"The text would have more than the {prompt.model.window} tokens that the model reads.")
+    model, net = prompt.model, prompt.model.model
+    with torch.no_grad(), full_precision(model):
+        everything = torch.arange(prompt.ids.shape[1], device=prompt.ids.device).unsqueeze(0)
+        prompted = plain(net, prompt.ids, everything, new_tokens)
+        bare = plain(net, prompt.reduced_ids, prompt.reduced_positions, new_tokens)
+        side_by_side = cached and not twins(model.anatomy, net) and takes_positions(net)
+        patched = patched_cached(prompt, new_tokens) if side_by_side else patched_anew(prompt, new_tokens)
+    return Generated(prompted, bare, patched)
+
+
+def tokens_match(prompt: Prompt, new_tokens: int) -> float:
+    """The fraction of generated tokens that are equal, prompted and patched."""
+    return generate(prompt, new_tokens).matching
+
+
+def plain(net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int) -> list[int]:
+    """Greedy tokens of the model as it is."""
+    cache: dict[str, Any] = {}
+    said: list[int] = []
+    seen = 0
+    for _ in range(new_tokens):
+        seen += ids.shape[1]
+        logits, cache = step(net, ids, positions, seen, cache)
+        ids = logits[:, -1:].argmax(-1)
+        positions = positions[:, -1:] + 1
+        said.append(int(ids))
+    return said
+
+
+def patched_cached(prompt: Prompt, new_tokens: int) -> list[int]:
+    """Greedy tokens of the patched stream, beside the prompted one in a batch of two."""
+    net, n = prompt.model.model, prompt.ids.shape[1]
+    seen = torch.ones(2, n, dtype=torch.long, device=prompt.ids.device)
+    seen[1] = 0
+    seen[1, prompt.left] = 1
+    ids = prompt.ids.expand(2, -1)
+    positions = torch.arange(n, device=ids.device).expand(2, -1).clone()
+    rows = slice(prompt.context_tokens, None)
+    cache: Any = None
+    said: list[int] = []
+    for _ in range(new_tokens):
+        with joined(net, prompt.model.anatomy, rows):
+            out = net(input_ids=ids, position_ids=positions, attention_mask=seen, past_key_values=cache, use_cache=True)
+        cache = out.past_key_values
+        said.append(int(out.logits[1, -1].argmax()))
+        ids = torch.full((2, 1), said[-1], device=ids.device)
+        positions = positions[:, -1:] + 1
+        seen = torch.cat([seen, seen.new_ones(2, 1)], 1)
+        rows = slice(0, 1)
+    return said
+
+
+def patched_anew(prompt: Prompt, new_tokens: int) -> list[int]:
+    """Greedy tokens of the plain model on the current token alone, its parameters changed for that token."""
+    model, net = prompt.model, prompt.model.model
+    ids = prompt.ids
+    said: list[int] = []
+    for _ in range(new_tokens):
+        now = Prompt(model, ids[:, :-1], ids[:, -1:])
+        with patch(now).applied(model):
+            logits = run(net, now.reduced_ids, **inputs(net, now.reduced_ids, now.reduced_positions))
+        said.append(int(logits[0, -1].argmax()))
+        ids = torch.cat([ids, torch.tensor([[said[-1]]], device=ids.device)], 1)
+    return said

@@ -1,0 +1,132 @@
+"""`Patch`: a context as a value: the updates of all layers, for given query tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from inweights._errors import InputError
+from inweights.models._load import Model, as_model
+from inweights.models._precision import KeepFloat64
+from inweights.models._prompt import Prompt
+from inweights.models._run import Mode, goals, solve
+from inweights.models._solve import BlockPatch
+from inweights.theory import exchanged
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """What a context does to some query tokens, as changes of the model's weights.
+
+    - `mode`: `"token"`: each query token has its own rank-1 updates; `"static"`: one change for the whole query;
+      `"output"`: each token its own, all of it in the output controls.
+    - `blocks`: the changes of each block, in factors.
+    - `tokens`: how many query tokens it was made for.
+    - `base`: the fingerprint of the model it belongs to.
+    """
+
+    mode: Mode
+    blocks: tuple[BlockPatch, ...]
+    tokens: int
+    base: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether every block could be solved exactly."""
+        return all(b.exact for b in self.blocks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the factors."""
+        parts = [u for b in self.blocks for u in (b.read, *b.added.values()) if u is not None]
+        return sum(u.nbytes for u in parts) + sum(t.nbytes for b in self.blocks for t in b.moved.values())
+
+    def parameters(self, model: Model | nn.Module, token: int | None = None) -> dict[str, Tensor]:
+        """The changed parameters, dense: for one query token, or for all of them in static mode."""
+        net = as_model(model).model
+        new: dict[str, Tensor] = {}
+        for b in self.blocks:
+            new.update(self._at(b, token).parameters(net))
+        return new
+
+    @contextmanager
+    def applied(self, model: Model | nn.Module, token: int | None = None) -> Iterator[nn.Module]:
+        """`with patch.applied(model): model.model(...)`: the model's own forward with changed parameters.
+
+        On leaving, also by an exception, the model holds the very same tensors as before. A patch in token mode is
+        applied for one query token: `patch.applied(model, token=3)`.
+        """
+        net = as_model(model).model
+        with exchanged(net, self.parameters(model, token)):
+            yield net
+
+    def report(self) -> list[dict[str, Any]]:
+        """For each block: how large the changes are, and how far they can be trusted."""
+        return [
+            {
+                "block": b.block.name,
+                "inputs": [c.name for c in b.block.inputs] if b.read is not None else [],
+                "outputs": sorted({name for name, _ in b.added} | set(b.moved)),
+                "rank": b.rank,
+                "condition": b.condition,
+                "residual": b.residual,
+                "exact": b.exact,
+                "read_norm": 0.0 if b.read is None else float(b.read.frobenius().max()),
+                "added_norm": max((float(u.frobenius().max()) for u in b.added.values()), default=0.0),
+            }
+            for b in self.blocks
+        ]
+
+    def _at(self, block: BlockPatch, token: int | None) -> BlockPatch:
+        if self.mode == "static":
+            return block
+        if token is None:
+            if self.tokens != 1:
+                raise InputError(f"This patch has changes for {self.tokens} query tokens: say which, as in `token=0`.")
+            token = 0
+        if not 0 <= token < self.tokens:
+            raise InputError(f"`token` is {token}, but this patch was made for {self.tokens} query tokens.")
+        return block.at(token)
+
+
+def full_precision(model: Model) -> Any:
+    """float64 that means float64, where the model is in float64."""
+    return KeepFloat64() if model.dtype == torch.float64 else nullcontext()
+
+
+def patch(prompt: Prompt, mode: Mode = "token") -> Patch:
+    """The patch that stands for what the prompt folds.
+
+    **Arguments:**
+
+    - `prompt`: an `iw.Prompt`.
+    - `mode`: `"token"`, `"static"` or `"output"`; see `Patch`.
+    """
+    if mode not in ("token", "static", "output"):
+        raise InputError(f"`mode` is {mode!r}, but must be 'token', 'static' or 'output'.")
+    model = prompt.model
+    require_supported(model)
+    with full_precision(model):
+        wanted, _ = goals(model.model, model.anatomy, prompt.ids, prompt.query_rows)
+        blocks = solve(
+            model.model,
+            model.anatomy,
+            wanted,
+            prompt.reduced_ids,
+            prompt.reduced_positions,
+            prompt.reduced_rows,
+            mode,
+        )
+    return Patch(mode, tuple(blocks), prompt.asked, model.fingerprint)
+
+
+def require_supported(model: Model) -> None:
+    """Says before any work what cannot be patched."""
+    if not model.anatomy.supported:
+        reasons = "; ".join(f"{b.name}: {b.reason}" for b in model.anatomy.blocks if b.reason)
+        raise InputError(f"The last block of this model cannot be patched ({reasons}).")

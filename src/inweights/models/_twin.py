@@ -1,0 +1,71 @@
+"""Two streams in one batch: the prompted one and the patched one, which does not see what was folded.
+
+Row 0 reads everything; row 1 reads the same tokens with the folded ones masked. Between them, at every block, stand
+the rank-1 updates that carry row 1 to row 0: each is made from the two rows and acts on row 1 at once. One cache and
+one forward serve both rows, so a patched token costs little more than a prompted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from inweights._errors import InputError
+from inweights.models._anatomy import Anatomy, Block, hidden, with_hidden
+
+
+def twins(anatomy: Anatomy, model: nn.Module) -> str:
+    """Why the streams of this model cannot run as twins; empty if they can."""
+    for b in anatomy.blocks:
+        if not b.supported or b.tail != "sum" or not b.unit:
+            return f"{b.name} does not end in one last matrix whose result is added as it is"
+        for c in b.inputs:
+            if c.experts or not isinstance(_owner(model, c.name), nn.Module):
+                return f"{c.name} is not the matrix of a module"
+    return ""
+
+
+@contextmanager
+def joined(model: nn.Module, anatomy: Anatomy, rows: slice) -> Iterator[None]:
+    """While active, forwards of batch 2 patch row 1 at the positions `rows` of the sequence."""
+    why = twins(anatomy, model)
+    if why:
+        raise InputError(f"The streams of this model cannot run side by side: {why}.")
+    with ExitStack() as stack:
+        for b in anatomy.blocks:
+            for hook in _hooks(model, b, rows):
+                stack.callback(hook.remove)
+        yield
+
+
+def _hooks(model: nn.Module, block: Block, rows: slice) -> list[Any]:
+    inner: dict[str, Tensor] = {}
+
+    def read(_: nn.Module, args: tuple[Any, ...], out: Tensor) -> Tensor:
+        # ΔW = (W Δz) zᵀ/‖z‖², and W Δz is the difference of what the matrix says in the two rows.
+        z = args[0][1, rows]
+        v = z / z.square().sum(-1, keepdim=True)
+        out = out.clone()
+        out[1, rows] += (out[0, rows] - out[1, rows]) * (v * z).sum(-1, keepdim=True)
+        return out
+
+    def last(_: nn.Module, args: tuple[Any, ...]) -> None:
+        inner["h"] = args[0][1, rows]
+
+    def said(_: nn.Module, args: tuple[Any, ...], out: Any) -> Any:
+        y, h = hidden(out).clone(), inner["h"]
+        v = h / h.square().sum(-1, keepdim=True)
+        y[1, rows] += (y[0, rows] - y[1, rows]) * (v * h).sum(-1, keepdim=True)
+        return with_hidden(out, y)
+
+    hooks = [_owner(model, c.name).register_forward_hook(read) for c in block.inputs]
+    hooks.append(_owner(model, block.outputs[0].name).register_forward_pre_hook(last))
+    hooks.append(model.get_submodule(block.name).register_forward_hook(said))
+    return hooks
+
+
+def _owner(model: nn.Module, parameter: str) -> nn.Module:
+    return model.get_submodule(parameter.rpartition(".")[0])

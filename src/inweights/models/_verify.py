@@ -1,0 +1,92 @@
+"""The proof: the plain model, other parameters, no hooks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inweights.models._anatomy import run
+from inweights.models._patch import Patch, full_precision
+from inweights.models._prompt import Prompt
+from inweights.models._run import inputs, step
+
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3}
+STATIC_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How far the patched model, without the folded tokens, is from the prompted one.
+
+    - `max_abs_logit_error`: over all query tokens and the whole vocabulary.
+    - `bare_max_abs_logit_error`: the control: the same without the patch. It must be large.
+    - `top1_match`: whether the most likely next token is the same at every query token.
+    - `verdict`: `PASS`, `FAIL`, or `INCONCLUSIVE` in low precision, where rounding decides.
+    """
+
+    max_abs_logit_error: float
+    bare_max_abs_logit_error: float
+    top1_match: bool
+    dtype: str
+    layers: int
+    tolerance: float
+    verdict: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def verify(prompt: Prompt, patch: Patch) -> Proof:
+    """Runs prompted, bare and patched, and compares the logits of all query tokens."""
+    model, net = prompt.model, prompt.model.model
+    with torch.no_grad(), full_precision(model):
+        prompted = run(net, prompt.ids, **inputs(net, prompt.ids, None))[0, prompt.query_rows]
+        ids, positions = prompt.reduced_ids, prompt.reduced_positions
+        bare = run(net, ids, **inputs(net, ids, positions))[0, prompt.reduced_rows]
+        if patch.mode == "static":
+            with patch.applied(model):
+                patched = run(net, ids, **inputs(net, ids, positions))[0, prompt.reduced_rows]
+        else:
+            patched = token_by_token(prompt, patch)
+    error = _largest(patched - prompted)
+    control = _largest(bare - prompted)
+    table = STATIC_TOLERANCE if patch.mode == "static" else TOLERANCE
+    tolerance = table.get(model.dtype, 0.0)
+    held = "PASS" if error <= tolerance < control else "FAIL"
+    verdict = held if model.dtype in table else "INCONCLUSIVE"
+    return Proof(
+        error,
+        control,
+        bool((patched.argmax(-1) == prompted.argmax(-1)).all()),
+        str(model.dtype).removeprefix("torch."),
+        len(patch.blocks),
+        tolerance,
+        verdict,
+    )
+
+
+def token_by_token(prompt: Prompt, patch: Patch) -> Tensor:
+    """Each query token in turn, with its own parameters, over the cached keys and values of what came before."""
+    net, ids, positions = prompt.model.model, prompt.reduced_ids, prompt.reduced_positions
+    if prompt.asked == 1 and len(prompt.left) == 1:  # nothing came before: no cache is needed
+        with patch.applied(prompt.model, 0):
+            return run(net, ids, **inputs(net, ids, positions))[0]
+    before = len(prompt.left) - prompt.asked
+    cache: dict[str, Any] = {}
+    said = []
+    steps = ([(0, before, None)] if before else []) + [(before + i, before + i + 1, i) for i in range(prompt.asked)]
+    for start, stop, token in steps:
+        if token is None:
+            logits, cache = step(net, ids[:, start:stop], positions[:, start:stop], stop, cache)
+            continue
+        with patch.applied(prompt.model, token):
+            logits, cache = step(net, ids[:, start:stop], positions[:, start:stop], stop, cache)
+        said.append(logits[0, -1])
+    return torch.stack(said)
+
+
+def _largest(difference: Tensor) -> float:
+    return float(difference.abs().max())
