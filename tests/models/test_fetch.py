@@ -191,8 +191,7 @@ def test_a_damaged_archive(kind: str, spoil: Callable[[bytes], bytes], request: 
     shop = request.getfixturevalue(kind)
     whole = shop.archive.read_bytes()
     shop.archive.write_bytes(spoil(whole))
-    said = refused(recipe(sdist=kind == "sdist"), shop)
-    assert "is damaged" in said or "is not the file" in said
+    assert "try again" in refused(recipe(sdist=kind == "sdist"), shop)
     shop.archive.write_bytes(whole)
     assert fetch(recipe(sdist=kind == "sdist"), download=shop).read_bytes() == CONTENT
 

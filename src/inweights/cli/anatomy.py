@@ -25,10 +25,7 @@ def anatomy(model: ModelName = "smollm2", device: Device = "cpu", as_json: Json 
             (
                 b.name,
                 short(b.name, tuple(c.name for c in b.inputs)),
-                b.reason
-                or short(
-                    b.name, (b.scale or b.shift,) if b.tail == "branch-norm" else tuple(c.name for c in b.outputs)
-                ),
+                b.reason or short(b.name, b.adding),
                 b.tail,
             )
             for b in found.blocks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from inweights._errors import InputError
 from inweights.models._precision import KeepFloat64
 from inweights.models._tape import Product, Tape, matrices
 
-Tail = Literal["sum", "post-norm", "branch-norm"]
+Tail = Literal["sum", "post-norm", "branch-norm", "head"]
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,11 @@ class Block:
     - `inputs`: the matrices that read the MLP's input, where that input sees the context.
     - `outputs`: the last matrices: what they add reaches the block's output through nothing but scaling.
     - `tail`: what follows the sum of stream and branch: nothing (`"sum"`), a norm of the sum (`"post-norm"`), or
-      a norm on the branch before the sum (`"branch-norm"`), whose module is `norm`.
+      a norm on the branch before the sum (`"branch-norm"`), whose module is `norm`. `"head"`: no block could be
+      patched, and the matrix of the logits carries everything.
     - `scale`, `shift`: the norm's own parameters, which are output controls of a `"branch-norm"`.
     - `unit`: whether the last matrix adds to the output as it is, each row a token.
+    - `entry`: the norm whose result the MLP reads, if one stands between it and the stream.
     - `reason`: why nothing can be patched here; empty if something can.
     """
 
@@ -51,6 +53,7 @@ class Block:
     scale: str = ""
     shift: str = ""
     unit: bool = False
+    entry: str = ""
     reason: str = ""
 
     @property
@@ -98,20 +101,36 @@ def anatomy(model: nn.Module, ids: Tensor | None = None) -> Anatomy:
 
         return hook
 
-    modules = dict(model.named_modules())
-    hooks = [modules[name].register_forward_hook(look(name), with_kwargs=True) for name in names]
+    hooks = [model.get_submodule(name).register_forward_hook(look(name), with_kwargs=True) for name in names]
     try:
         with torch.no_grad(), float64:
             run(model, ids)
     finally:
         for hook in hooks:
             hook.remove()
-    return Anatomy(tuple(found[name] for name in names), float64.casts)
+    blocks = [found.get(name) or Block(name, reason="it is never run by itself") for name in names]
+    if not blocks[-1].supported:
+        with torch.enable_grad(), float64:
+            blocks.append(_head(model, ids))
+    return Anatomy(tuple(blocks), float64.casts)
+
+
+def _head(model: nn.Module, ids: Tensor) -> Block:
+    """The whole model as one block, whose last matrix is its head: what is left where no block can be patched."""
+    watched = matrices(model)
+    with Tape(watched) as tape:
+        logits = run(model, ids)
+    for p in reversed(tape.products):
+        if p.x.shape[1] == ids.shape[1] and p.made.shape == logits.shape and torch.equal(p.made, logits):
+            return Block("", outputs=_controls([p], watched), tail="head", unit=True)
+    return Block("", tail="head", reason="its logits are not the result of one last matrix")
 
 
 def vocabulary(model: nn.Module) -> int:
     """How many tokens the model knows."""
-    return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+    table: Any = cast(Any, model).get_input_embeddings()
+    first: Any = table[0] if isinstance(table, nn.ModuleList) else table
+    return len(first.weight)
 
 
 def run(model: nn.Module, ids: Tensor, **kwargs: Any) -> Tensor:
@@ -125,9 +144,9 @@ def hidden(value: Any) -> Tensor:
         return value
     if isinstance(value, Sequence) and value and isinstance(value[0], Tensor):
         return value[0]
-    first = getattr(value, "last_hidden_state", None)
-    if isinstance(first, Tensor):
-        return first
+    for name in ("last_hidden_state", "logits"):
+        if isinstance(getattr(value, name, None), Tensor):
+            return getattr(value, name)
     raise InputError(f"A block returned {type(value).__name__}, in which no hidden states were found.")
 
 
@@ -139,8 +158,14 @@ def with_hidden(value: Any, new: Tensor) -> Any:
         return (new, *value[1:])
     if isinstance(value, list):
         return [new, *value[1:]]
-    value.last_hidden_state = new
+    setattr(value, "logits" if hasattr(value, "logits") else "last_hidden_state", new)
     return value
+
+
+def without_cache(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a block less any cache: some models fill one unasked, and a block that runs again would write
+    to it again."""
+    return {k: None if hasattr(v, "get_seq_length") else v for k, v in kwargs.items()}
 
 
 # --- finding the blocks ------------------------------------------------------------------------------
@@ -208,6 +233,7 @@ def _dissect(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[s
     """Runs one block again, with gradients, and reads its structure off the graph."""
     prefix = f"{name}."
     watched = matrices(module, prefix)
+    kwargs = without_cache(kwargs)
     with (
         _grounded(args, kwargs) as (args, kwargs, x),
         _norms(module, prefix) as norms,
@@ -240,6 +266,7 @@ def _dissect(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[s
         scale=scale,
         shift=shift,
         unit=_is_unit(goal, last, out.shape[1]),
+        entry=next((n.name for n in norms if inputs and _same(n.y.reshape(-1, n.y.shape[-1]), inputs[0].x[0])), ""),
     )
 
 
@@ -315,7 +342,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def _probe(goal: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
-    """Two cotangents at the last token: ones, and noise."""
+    """Two cotangents at the last token: ones, and noise. `goal` has shape `(1, tokens, width)`."""
     ones, noise = torch.zeros_like(goal), torch.zeros_like(goal)
     ones[:, tokens - 1] = 1
     generator = torch.Generator().manual_seed(0)
@@ -342,13 +369,22 @@ def _adding(goal: Tensor, products: list[Product], tokens: int) -> list[Product]
     """The products that add to `goal` through scaling alone."""
     ones, noise = _probe(goal, tokens)
     made = [p.made for p in products]
-    g1s, g2s = (torch.autograd.grad(goal, made, c, retain_graph=True, allow_unused=True) for c in (ones, noise))
-    r = noise[0, tokens - 1]
+    g1s = torch.autograd.grad(goal, made, ones, create_graph=True, allow_unused=True)
+    g2s = torch.autograd.grad(goal, made, noise, retain_graph=True, allow_unused=True)
+    r = noise.reshape(-1, goal.shape[-1])[tokens - 1]
     return [
         p
         for p, g1, g2 in zip(products, g1s, g2s, strict=True)
-        if g1 is not None and g2 is not None and _diagonal(p.rows(g1), p.rows(g2), r)
+        if g1 is not None and g2 is not None and _diagonal(p.rows(g1).detach(), p.rows(g2), r) and _constant(g1, p.made)
     ]
+
+
+def _constant(g: Tensor, made: Tensor) -> bool:
+    """Whether the scaling does not depend on what is scaled: a sigmoid acts on coordinates too, but is not linear."""
+    if not g.requires_grad:
+        return True
+    bend = torch.autograd.grad(g.sum(), made, retain_graph=True, allow_unused=True)[0]
+    return bend is None or not bool((bend.abs() > 1e-9 * g.detach().abs().max()).any())
 
 
 def _last(adding: list[Product], tokens: int) -> list[Product]:
@@ -371,7 +407,7 @@ def _inputs(goal: Tensor, products: list[Product], x: Tensor, tokens: int) -> li
     """The products that read the input of the MLP: it sees other tokens, and acts on its own token alone."""
     _, noise = _probe(goal, tokens)
     made = [p.made for p in products]
-    influence = torch.autograd.grad(goal, made, noise, retain_graph=True, allow_unused=True)
+    influence = torch.autograd.grad(goal, made, noise, retain_graph=True, allow_unused=True) if made else ()
     for p, g in zip(reversed(products), reversed(influence), strict=True):
         if g is None or not bool((g != 0).any()) or p.x.shape[1] != tokens or p.experts is not None:
             continue

@@ -17,7 +17,7 @@ from inweights.models._run import Mode, goals, inputs, solve
 from inweights.models._tiny import tiny
 from inweights.theory import exchanged
 
-EXACT, CONTROL, SEEDS, TOKENS, STATIC = 1e-9, 0.1, 3, 12, 8
+EXACT, CONTROL, SEEDS, TOKENS, STATIC = 1e-9, 0.1, 3, 20, 8
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Family:
         return asdict(self)
 
 
-def names() -> list[str]:
+def family_names() -> list[str]:
     """All entries of the mapping."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -58,7 +58,7 @@ def families(
     wanted: Iterable[str] = (), *, seeds: int = SEEDS, after: Callable[[Family], None] | None = None
 ) -> list[Family]:
     """Proves each family in turn; `after` is called with each result."""
-    known = names()
+    known = family_names()
     chosen = list(wanted) or known
     for name in chosen:
         if name not in known:
@@ -83,9 +83,9 @@ def prove(name: str, seeds: int = SEEDS) -> Family:
         try:
             seen = anatomy(model)
             for mode, errors, count in (("token", token, 1), ("static", static, STATIC)):
-                error, control = errors_of(model, seen, mode, count)  # type: ignore[arg-type]
-                errors.append(error)
-                controls.append(control)
+                off, bare = errors_of(model, seen, mode, count)  # type: ignore[arg-type]
+                errors.append(off)
+                controls.append(bare)
             if seed == 0 and seen.casts:
                 cast.append(errors_of(model, seen, "token", 1, keep=False)[0])
         except Exception as error:  # a table of 183 models must not stop at the first surprise

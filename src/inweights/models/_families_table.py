@@ -19,14 +19,15 @@ def families_table(found: Sequence[Family], total: int) -> str:
         "Made by `inweights families --out docs/families.md`; do not edit by hand.",
         "",
         f"**{exact} of {total}** entries of transformers' causal-LM mapping are exact in both modes "
-        f"(transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}, float64, three seeds, every "
-        "parameter random, tiny sizes).",
+        f"(transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}, float64, three seeds, "
+        "every parameter random, tiny sizes).",
         "",
         f"*token*: largest logit error on the last of {TOKENS} tokens, all before it folded. *static*: the same on "
-        f"{STATIC} query tokens with one weight change. *control*: smallest logit error without the changes. Exact: both "
-        f"errors at most {EXACT:.0e}, control above {CONTROL}. *float32 inside*: the token error where the family's own "
-        "casts to float32 are let through. *inputs*: how many matrices read the MLP's input in the last block; 0 where "
-        "the output control carries everything.",
+        f"{STATIC} query tokens with one weight change. *control*: smallest logit error without the changes. Exact: "
+        f"both errors at most {EXACT:.0e}, control above {CONTROL}. *float32 inside*: the token error where the "
+        "family's own casts to float32 are let through. *tail*: what follows the last matrix; *head* says that no "
+        "block could be patched and the matrix of the logits carries everything. *inputs*: how many matrices read the "
+        "MLP's input in the last block; 0 where the output control carries everything.",
         "",
         "| family | status | token | static | control | float32 inside | inputs | tail | reason |",
         "|---|---|---|---|---|---|---|---|---|",

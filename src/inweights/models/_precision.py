@@ -22,6 +22,17 @@ class KeepFloat64(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.casts = 0
+        self._before = torch.float32
+
+    def __enter__(self) -> Any:
+        # Constants that a model makes on the way must be able to hold what float64 can.
+        self._before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        torch.set_default_dtype(self._before)
+        super().__exit__(*error)
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None

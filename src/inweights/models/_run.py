@@ -30,7 +30,9 @@ def takes_positions(model: nn.Module) -> bool:
     return "position_ids" in inspect.signature(model.forward).parameters
 
 
-def goals(model: nn.Module, anatomy: Anatomy, ids: Tensor, rows: Tensor) -> tuple[dict[str, Goal], Tensor]:
+def goals(
+    model: nn.Module, anatomy: Anatomy, ids: Tensor, rows: Tensor, positions: Tensor | None = None
+) -> tuple[dict[str, Goal], Tensor]:
     """What every block makes of the query tokens with the whole context, and the logits `(tokens, vocabulary)`."""
     said: dict[str, Tensor] = {}
     blocks = [b for b in anatomy.blocks if b.supported]
@@ -52,7 +54,7 @@ def goals(model: nn.Module, anatomy: Anatomy, ids: Tensor, rows: Tensor) -> tupl
                 handle = model.get_submodule(b.name).register_forward_hook(note(b.name))
             stack.callback(handle.remove)
         with tape:
-            logits = run(model, ids, **inputs(model, ids, None))[0, rows]
+            logits = run(model, ids, **inputs(model, ids, positions))[0, rows]
     read = {readers[p.name]: p.x[0, rows].detach() for p in tape.products}
     return {b.name: Goal(read.get(b.name), said[b.name]) for b in blocks}, logits
 
@@ -94,9 +96,7 @@ def _in_turn(
             _, cache = step(model, ids[:, :first], positions[:, :first], first, cache)
         for i in range(len(rows)):
             at = slice(first + i, first + i + 1)
-            goal = {
-                n: Goal(None if g.read is None else g.read[i : i + 1], g.said[i : i + 1]) for n, g in wanted.items()
-            }
+            goal = {name: whole.at(i) for name, whole in wanted.items()}
             with solving(model, anatomy, goal, own, mode) as patches:
                 _, cache = step(model, ids[:, at], positions[:, at], first + i + 1, cache)
             each.append(patches)
@@ -113,13 +113,15 @@ def solving(
 
     def before(block: Block) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            states[block.name] = _bookmark(module, kwargs.get("past_key_values"))
+            bookmark = _bookmark(module, kwargs.get("past_key_values"))
+            if bookmark:
+                states[block.name] = bookmark
 
         return hook
 
     def patch(block: Block) -> Callable[..., Any]:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-            rerun = Rerun(model, block, args, kwargs, rows, states[block.name])
+            rerun = Rerun(model, block, args, kwargs, rows, states.get(block.name))
             if mode == "static":
                 made, out = solve_static(rerun, wanted[block.name])
             else:
@@ -138,12 +140,12 @@ def solving(
         yield patches
 
 
-def _bookmark(module: nn.Module, cache: Any) -> Callable[[], None]:
+def _bookmark(module: nn.Module, cache: Any) -> Callable[[], None] | None:
     """What puts the cache of this block back to how it is now: a block that runs again would write to it again."""
     index: Any = next((m.layer_idx for m in module.modules() if isinstance(getattr(m, "layer_idx", None), int)), None)
     layers = getattr(cache, "layers", None)
     if layers is None or index is None:
-        return lambda: None
+        return None
     known = index < len(layers)
     state = {k: v.clone() if isinstance(v, Tensor) else v for k, v in vars(layers[index]).items()} if known else {}
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from inweights.models._anatomy import Block, Control, hidden, with_hidden
+from inweights.models._anatomy import Block, Control, hidden, with_hidden, without_cache
 from inweights.models._tape import Product, Tape
 from inweights.theory import Update, exchanged, least_squares
 
@@ -120,16 +120,18 @@ class Rerun:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         rows: Tensor,
-        restore: Callable[[], None] = lambda: None,
+        restore: Callable[[], None] | None = None,
     ) -> None:
         self.model, self.block, self.rows = model, block, rows
         self.module = model.get_submodule(block.name)
-        self.args, self.kwargs = args, kwargs
-        self.restore = restore  # puts a cache back to what it was before this block
+        # `restore` puts a cache back to what it was before this block; without it, no cache is used.
+        self.restore = restore
+        self.args, self.kwargs = args, kwargs if restore else without_cache(kwargs)
 
     def __call__(self, tape: Tape | None = None) -> tuple[Any, dict[str, Tensor]]:
         """The block's output, and the tensors around its norm, if its tail has one."""
-        self.restore()
+        if self.restore:
+            self.restore()
         seen: dict[str, Tensor] = {}
         hooks = []
         if self.block.norm:

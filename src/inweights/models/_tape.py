@@ -64,9 +64,8 @@ class Tape(TorchFunctionMode):
             if changed is not None:
                 product = replace(product, made=changed.reshape(out.shape))
         self.products.append(product)
-        made = product.made
         # A leaf of the graph may not be changed in place, as some models do with their activations.
-        return made.clone() if made.is_leaf and made.requires_grad else made
+        return product.made if self._change is None else product.made.clone()
 
     def _product(self, x: Tensor, W: Tensor, flipped: bool, out: Tensor) -> Product | None:
         found = self._home.get(W.untyped_storage().data_ptr())
@@ -129,4 +128,6 @@ _READERS: dict[Any, Callable[..., tuple[Tensor, Tensor, bool]]] = {
 
 def matrices(module: nn.Module, prefix: str = "") -> dict[str, Tensor]:
     """The parameters of a module that can take part in products, by name."""
-    return {prefix + name: p for name, p in module.named_parameters() if p.ndim in (2, 3)}
+    # Of tied parameters the last name counts: that of the head, not of the embedding.
+    named = module.named_parameters(remove_duplicate=False)
+    return {prefix + name: p for name, p in named if p.ndim in (2, 3)}

@@ -23,7 +23,7 @@ def twins(anatomy: Anatomy, model: nn.Module) -> str:
         if not b.supported or b.tail != "sum" or not b.unit:
             return f"{b.name} does not end in one last matrix whose result is added as it is"
         for c in b.inputs:
-            if c.experts or not isinstance(_owner(model, c.name), nn.Module):
+            if c.experts or not isinstance(owner(model, c.name), nn.Module):
                 return f"{c.name} is not the matrix of a module"
     return ""
 
@@ -61,11 +61,11 @@ def _hooks(model: nn.Module, block: Block, rows: slice) -> list[Any]:
         y[1, rows] += (y[0, rows] - y[1, rows]) * (v * h).sum(-1, keepdim=True)
         return with_hidden(out, y)
 
-    hooks = [_owner(model, c.name).register_forward_hook(read) for c in block.inputs]
-    hooks.append(_owner(model, block.outputs[0].name).register_forward_pre_hook(last))
+    hooks = [owner(model, c.name).register_forward_hook(read) for c in block.inputs]
+    hooks.append(owner(model, block.outputs[0].name).register_forward_pre_hook(last))
     hooks.append(model.get_submodule(block.name).register_forward_hook(said))
     return hooks
 
 
-def _owner(model: nn.Module, parameter: str) -> nn.Module:
+def owner(model: nn.Module, parameter: str) -> nn.Module:
     return model.get_submodule(parameter.rpartition(".")[0])

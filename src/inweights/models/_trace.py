@@ -1,0 +1,302 @@
+"""The trajectory on a language model: how every block's update builds up while the context is read.
+
+n+1 copies of the query, each seeing its own prefix of one shared context through the mask, go through the model in
+packed pieces over the cached context. Beside each copy its bare twin, which sees no context but has the stream that
+the patched blocks before it made, goes through the attention of each block: the difference of the two is the update.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from inweights.models._anatomy import Block, without_cache
+from inweights.models._patch import full_precision, require_supported
+from inweights.models._prompt import Prompt
+from inweights.models._run import goals, solve, takes_positions
+from inweights.models._solve import BlockPatch
+from inweights.models._twin import owner, twins
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """How the updates of the last query token build up. All of shape `(layers, folded tokens)`.
+
+    - `norms`: `‖ΔW_{i+1} − ΔW_i‖_F` of the input update, caused by folded token i; all input controls of a block
+      count as one matrix.
+    - `totals`: `‖ΔW_{i+1}‖_F / ‖W‖_F`: how far the weights have moved once token i is read.
+    - `output_norms`, `output_totals`: the same for the output control.
+    - `how`: `"packed"`, or why each prefix had to be run by itself.
+    """
+
+    tokens: list[str]
+    layers: list[str]
+    norms: Tensor
+    totals: Tensor
+    output_norms: Tensor
+    output_totals: Tensor
+    seconds: float
+    how: str = "packed"
+
+
+def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Trace:
+    """The trajectory over all prefixes of what the prompt folds.
+
+    **Arguments:**
+
+    - `piece`: how many copies of the query are packed into one forward.
+    - `leave_one_out`: instead of prefixes, what each folded token adds when all others are seen: `norms` then holds
+      `‖ΔW(all) − ΔW(all but i)‖_F`. What other context tokens took from token i stays with them.
+    """
+    start = time.perf_counter()
+    keeps = staircase(prompt)
+    if leave_one_out:
+        keeps = torch.cat([_all_but_one(prompt), keeps[-1:]])
+    why = unpackable(prompt, keeps)
+    found = one_by_one(prompt, keeps) if why else packed(prompt, keeps, piece)
+    inputs, outputs = (_steps(*found[kind], against_last=leave_one_out) for kind in ("input", "output"))
+    blocks = prompt.model.anatomy.blocks
+    sizes = {
+        "input": [tuple(c.name for c in b.inputs) for b in blocks],
+        "output": [tuple(c.name for c in b.outputs) for b in blocks],
+    }
+    scale = {kind: _sizes(prompt.model.model, names) for kind, names in sizes.items()}
+    tok = prompt.model.tokenizer
+    ids = prompt.ids[0, _folded(prompt)].tolist()
+    words = [str(i) for i in ids] if tok is None else tok.convert_ids_to_tokens(ids)
+    return Trace(
+        words,
+        [b.name for b in blocks],
+        inputs[0],
+        inputs[1] / scale["input"],
+        outputs[0],
+        outputs[1] / scale["output"],
+        time.perf_counter() - start,
+        why or "packed",
+    )
+
+
+def staircase(prompt: Prompt) -> Tensor:
+    """Which context tokens each copy sees, `(folded + 1, context)`: copy i all kept ones and the first i folded."""
+    folded, n = _folded(prompt), prompt.context_tokens
+    keeps = torch.ones(len(folded) + 1, n, dtype=torch.bool, device=prompt.ids.device)
+    keeps[:, folded] = torch.ones(len(folded) + 1, len(folded), dtype=torch.bool, device=keeps.device).tril(-1)
+    return keeps
+
+
+def _all_but_one(prompt: Prompt) -> Tensor:
+    folded = _folded(prompt)
+    keeps = torch.ones(len(folded), prompt.context_tokens, dtype=torch.bool, device=prompt.ids.device)
+    keeps[torch.arange(len(folded)), folded] = False
+    return keeps
+
+
+def _folded(prompt: Prompt) -> Tensor:
+    seen = torch.zeros(prompt.context_tokens, dtype=torch.bool, device=prompt.ids.device)
+    seen[prompt.left[prompt.left < prompt.context_tokens]] = True
+    return (~seen).nonzero().squeeze(-1)
+
+
+def unpackable(prompt: Prompt, keeps: Tensor) -> str:
+    """Why copies of the query cannot be packed into one forward here; empty if they can."""
+    model = prompt.model
+    require_supported(model)
+    if len(prompt.left) > prompt.asked:
+        return "tokens are kept, and each copy's twin would need a run of them by itself"
+    if not takes_positions(model.model):
+        return "the model takes no positions"
+    if not all(b.inputs for b in model.anatomy.blocks):
+        return "a block has no input control"
+    return twins(model.anatomy, model.model)
+
+
+def one_by_one(prompt: Prompt, keeps: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    """The same factors as `packed`, by one run for each row of `keeps`: for any model."""
+    model, net, n = prompt.model, prompt.model.model, prompt.context_tokens
+    query = prompt.query_rows
+    each: list[list[tuple[Tensor, Tensor, Tensor, Tensor]]] = []
+    with full_precision(model):
+        for keep in keeps:
+            seen = torch.cat([keep.nonzero().squeeze(-1), query])
+            rows = torch.arange(len(seen) - prompt.asked, len(seen), device=seen.device)
+            wanted, _ = goals(net, model.anatomy, prompt.ids[:, seen], rows, seen.unsqueeze(0))
+            patches = solve(
+                net, model.anatomy, wanted, prompt.reduced_ids, prompt.reduced_positions, prompt.reduced_rows, "token"
+            )
+            each.append([_last_factors(net, p.at(prompt.asked - 1)) for p in patches])
+    read = [torch.stack([torch.stack([copy[b][k] for copy in each]) for b in range(len(each[0]))]) for k in range(4)]
+    return {"input": (read[0], read[1]), "output": (read[2], read[3])}
+
+
+def _last_factors(net: nn.Module, patch: BlockPatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Input and output update of one token as vectors `u, v, u, v`; zero where a block has none."""
+    some = next(net.parameters())
+    u_in = v_in = u_out = v_out = some.new_zeros(1)
+    if patch.read is not None:
+        plain = [c for c in patch.block.inputs if not c.experts]
+        stack = torch.cat([_matrix(net, c.name, c.transposed) for c in plain])
+        u_in, v_in = (f.squeeze(-1) for f in patch.read.premultiplied(stack).factors)
+    if patch.added:
+        u_out = next(iter(patch.added.values())).u.squeeze(-1)
+        v_out = torch.cat([update.v.squeeze(-1) for update in patch.added.values()])
+    elif patch.moved:  # a vector: as if carried by the number 1
+        u_out, v_out = next(iter(patch.moved.values())), some.new_ones(1)
+    return u_in, v_in, u_out, v_out
+
+
+def packed(prompt: Prompt, keeps: Tensor, piece: int) -> dict[str, tuple[Tensor, Tensor]]:
+    """The factors of the updates for every row of `keeps`, at the last query token.
+
+    Returns for the input and the output control `(u, v)` of shapes `(layers, copies, out)` and `(layers, copies, in)`.
+    """
+    model, net = prompt.model, prompt.model.model
+    q, n = prompt.asked, prompt.context_tokens
+    device, dtype = prompt.ids.device, model.dtype
+    found: list[dict[str, tuple[Tensor, Tensor]]] = []
+    own = torch.ones(q, q, dtype=torch.bool, device=device).tril()
+    with torch.no_grad(), full_precision(model):
+        everything = torch.arange(n + q, device=device).unsqueeze(0)
+        first = net(input_ids=prompt.ids[:, :n], position_ids=everything[:, :n], use_cache=True)
+        cache = first.past_key_values
+        for rows in keeps.split(piece):
+            m = len(rows)
+            mask = torch.zeros(m, q, n + m * q, dtype=torch.bool, device=device)
+            mask[:, :, :n] = rows.unsqueeze(1)
+            for i in range(m):
+                mask[i, :, n + i * q : n + (i + 1) * q] = own
+            low = torch.finfo(dtype).min
+            added = torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill(~mask, low)
+            with _Copies(net, model.anatomy.blocks, m, q) as copies:
+                net(
+                    input_ids=prompt.ids[:, n:].repeat(1, m),
+                    position_ids=everything[:, n:].repeat(1, m),
+                    attention_mask=added.reshape(1, 1, m * q, n + m * q),
+                    past_key_values=cache,
+                    use_cache=True,
+                )
+            cache.crop(-m * q)
+            found.append(copies.factors())
+    return {
+        kind: (torch.cat([f[kind][0] for f in found], 1), torch.cat([f[kind][1] for f in found], 1))
+        for kind in ("input", "output")
+    }
+
+
+class _Stop(Exception):  # noqa: N818  (not an error: what was wanted is there)
+    """Ends the run of a bare twin once the input of its MLP is known."""
+
+
+class _Copies(ExitStack):
+    """Hooks that read the updates of m packed copies of q query tokens off a forward."""
+
+    def __init__(self, net: nn.Module, blocks: tuple[Block, ...], m: int, q: int) -> None:
+        super().__init__()
+        self.net, self.blocks, self.m, self.q = net, blocks, m, q
+        self.seen: dict[tuple[str, str], Tensor] = {}
+        self.bare = False
+
+    def __enter__(self) -> _Copies:
+        super().__enter__()
+        for b in self.blocks:
+            reader = owner(self.net, b.inputs[0].name)
+            self._hook(reader.register_forward_pre_hook(self._keep(b, "z", stop=True)))
+            entry = self.net.get_submodule(b.entry) if b.entry else reader
+            self._hook(entry.register_forward_pre_hook(self._keep(b, "v")))
+            self._hook(owner(self.net, b.outputs[0].name).register_forward_pre_hook(self._keep(b, "h")))
+            self._hook(self.net.get_submodule(b.name).register_forward_pre_hook(self._twin(b), with_kwargs=True))
+        return self
+
+    def _hook(self, handle: Any) -> None:
+        self.callback(handle.remove)
+
+    def _last(self, x: Tensor) -> Tensor:
+        """The last query token of every copy, `(m, width)`."""
+        return x.reshape(self.m, self.q, -1)[:, -1]
+
+    def _keep(self, block: Block, what: str, stop: bool = False) -> Callable[..., None]:
+        def hook(_: nn.Module, args: tuple[Any, ...]) -> None:
+            self.seen[block.name, what + ("-bare" if self.bare else "")] = self._last(args[0])
+            if stop and self.bare:
+                raise _Stop
+
+        return hook
+
+    def _twin(self, block: Block) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if self.bare:
+                return
+            self.bare = True
+            try:
+                module.forward(*(self._apart(a) for a in args), **self._alone(kwargs))
+            except _Stop:
+                pass
+            finally:
+                self.bare = False
+
+        return hook
+
+    def _apart(self, value: Any) -> Any:
+        """Tensors over the packed copies as a batch of them."""
+        if isinstance(value, tuple):
+            return tuple(self._apart(v) for v in value)
+        if isinstance(value, Tensor) and value.ndim >= 2 and value.shape[:2] == (1, self.m * self.q):
+            return value.reshape(self.m, self.q, *value.shape[2:])
+        return value
+
+    def _alone(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        alone = {k: self._apart(v) for k, v in without_cache(kwargs).items()}
+        mask = kwargs["attention_mask"]
+        causal = torch.ones(self.q, self.q, dtype=torch.bool, device=mask.device).tril()
+        low = torch.finfo(mask.dtype).min
+        alone["attention_mask"] = torch.zeros(1, 1, self.q, self.q, dtype=mask.dtype, device=mask.device).masked_fill(
+            ~causal, low
+        )
+        return alone
+
+    def factors(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """`(u, v)` of the input update and of the output update, stacked over layers."""
+        read, added = [], []
+        for b in self.blocks:
+            z, bare, h = (self.seen[b.name, key] for key in ("z", "z-bare", "h"))
+            stack = torch.cat([_matrix(self.net, c.name, c.transposed) for c in b.inputs])
+            read.append(((z - bare) @ stack.mT, bare / bare.square().sum(-1, keepdim=True)))
+            delta = self.seen[b.name, "v"] - self.seen[b.name, "v-bare"]
+            added.append((delta, h / h.square().sum(-1, keepdim=True)))
+        both = {"input": read, "output": added}
+        return {
+            k: (torch.stack([u for u, _ in pairs]), torch.stack([v for _, v in pairs])) for k, pairs in both.items()
+        }
+
+
+def _matrix(net: nn.Module, name: str, transposed: bool) -> Tensor:
+    W = net.get_parameter(name).detach()
+    return W.mT if transposed else W
+
+
+def _sizes(net: nn.Module, names: list[tuple[str, ...]]) -> Tensor:
+    """`‖W‖_F` of the controls of each block, `(layers, 1)`."""
+    return torch.tensor([[sum(float(net.get_parameter(n).norm()) ** 2 for n in group) ** 0.5] for group in names])
+
+
+def _steps(u: Tensor, v: Tensor, *, against_last: bool) -> tuple[Tensor, Tensor]:
+    """`‖ΔW_{i+1} − ΔW_i‖` and `‖ΔW_{i+1}‖` from factors `(layers, copies, ·)`; or the steps from the last copy."""
+    if against_last:
+        u0, v0 = u[:, :-1], v[:, :-1]
+        u1, v1 = u[:, -1:].expand_as(u0), v[:, -1:].expand_as(v0)
+    else:
+        u0, v0, u1, v1 = u[:, :-1], v[:, :-1], u[:, 1:], v[:, 1:]
+    # u1 v1ᵀ − u0 v0ᵀ = (u1 − u0) v1ᵀ + u0 (v1 − v0)ᵀ: no large numbers are subtracted from each other.
+    du, dv = u1 - u0, v1 - v0
+    square = (
+        du.square().sum(-1) * v1.square().sum(-1)
+        + u0.square().sum(-1) * dv.square().sum(-1)
+        + 2 * (du * u0).sum(-1) * (v1 * dv).sum(-1)
+    )
+    total = u1.norm(dim=-1) * v1.norm(dim=-1)
+    return square.clamp_min(0).sqrt().cpu(), total.cpu()
