@@ -12,8 +12,12 @@ from inweights._errors import InputError
 from inweights.cli.anatomy import anatomy
 from inweights.cli.bench import bench
 from inweights.cli.demo import demo
+from inweights.cli.export import export
 from inweights.cli.families import families
+from inweights.cli.generate import generate
 from inweights.cli.patch import patch
+from inweights.cli.rows import rows_command
+from inweights.cli.trace import trace
 from inweights.cli.verify import verify
 
 app = typer.Typer(
@@ -23,8 +27,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, verify, anatomy, families, patch, bench):
+for command in (demo, verify, anatomy, families, patch, export, generate, trace, bench):
     app.command()(command)
+app.command("rows")(rows_command)
 
 
 def _version(wanted: bool) -> None:

@@ -4,6 +4,9 @@ from inweights.models._anatomy import Anatomy as Anatomy
 from inweights.models._anatomy import Block as Block
 from inweights.models._anatomy import Control as Control
 from inweights.models._anatomy import anatomy as anatomy
+from inweights.models._export import merged as merged
+from inweights.models._export import portable as portable
+from inweights.models._export import to_peft as to_peft
 from inweights.models._families import Family as Family
 from inweights.models._families import families as families
 from inweights.models._families import family_names as family_names

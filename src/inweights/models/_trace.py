@@ -118,8 +118,7 @@ def unpackable(prompt: Prompt, keeps: Tensor) -> str:
 
 def one_by_one(prompt: Prompt, keeps: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
     """The same factors as `packed`, by one run for each row of `keeps`: for any model."""
-    model, net, n = prompt.model, prompt.model.model, prompt.context_tokens
-    query = prompt.query_rows
+    model, net, query = prompt.model, prompt.model.model, prompt.query_rows
     each: list[list[tuple[Tensor, Tensor, Tensor, Tensor]]] = []
     with full_precision(model):
         for keep in keeps:
@@ -281,7 +280,8 @@ def _matrix(net: nn.Module, name: str, transposed: bool) -> Tensor:
 
 def _sizes(net: nn.Module, names: list[tuple[str, ...]]) -> Tensor:
     """`‖W‖_F` of the controls of each block, `(layers, 1)`."""
-    return torch.tensor([[sum(float(net.get_parameter(n).norm()) ** 2 for n in group) ** 0.5] for group in names])
+    squares = [[sum(float(net.get_parameter(n).detach().norm()) ** 2 for n in group)] for group in names]
+    return torch.tensor(squares, dtype=torch.float64).sqrt()
 
 
 def _steps(u: Tensor, v: Tensor, *, against_last: bool) -> tuple[Tensor, Tensor]:

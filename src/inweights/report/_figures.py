@@ -76,13 +76,32 @@ class Figure:
 HEADER = ("curve", "x", "y", "low", "high")
 
 
-def _drawn(draw: Callable[[Any], None]) -> bytes:
+def heatmap(values: Sequence[Sequence[float]], columns: Sequence[str], title: str) -> bytes:
+    """Layers (rows) by tokens (columns), as a picture. Colours are on a logarithmic scale: sinks are large."""
+    floor = min((v for row in values for v in row if v > 0), default=1e-12)
+    top = max((v for row in values for v in row), default=1.0)
+
+    def draw(axes: Any) -> None:
+        from matplotlib.colors import LogNorm
+
+        shown = [[max(v, floor) for v in row] for row in values]
+        image = axes.imshow(shown, aspect="auto", cmap="viridis", norm=LogNorm(floor, max(top, floor * 1.001)))
+        axes.grid(visible=False)
+        axes.set(title=title, xlabel="context token", ylabel="layer")
+        step = max(1, len(columns) // 60)
+        axes.set_xticks(range(0, len(columns), step), columns[::step], rotation=90, fontsize=6)
+        axes.figure.colorbar(image, label="‖ΔWᵢ₊₁ − ΔWᵢ‖")
+
+    return _drawn(draw, size=(max(6.4, min(16.0, 0.18 * len(columns))), 5.0))
+
+
+def _drawn(draw: Callable[[Any], None], size: tuple[float, float] = (6.4, 4.2)) -> bytes:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure as Canvas
     except ImportError:
         raise InputError("Figures need matplotlib: install it with pip install 'inweights[lab]'.") from None
-    canvas = Canvas(figsize=(6.4, 4.2), dpi=150, layout="constrained")
+    canvas = Canvas(figsize=size, dpi=150, layout="constrained")
     FigureCanvasAgg(canvas)
     axes = canvas.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)

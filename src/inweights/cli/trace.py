@@ -1,0 +1,65 @@
+"""`inweights trace`: how the weights move while the context is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, open_model, open_prompt
+from inweights.cli._output import Json, emit, say, table
+
+
+def trace(
+    context: Context,
+    query: Query,
+    model: ModelName = "smollm2",
+    keep: Keep = "",
+    chat: Chat = False,
+    leave_one_out: Annotated[bool, typer.Option("--leave-one-out", help="What each token adds to all others.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the heat-map here (PNG), with its table beside it.")] = None,
+    dtype: Dtype = "float32",
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Follow the update of every layer token by token; draws a heat-map of layers and tokens."""
+    from inweights import models
+    from inweights._files import folder_for, write_atomic, write_csv
+
+    if out is not None:
+        folder_for("--out", out.parent)
+    loaded = open_model(model, dtype, device)
+    prompt = open_prompt(loaded, context, query, keep, chat)
+    found = models.trace(prompt, leave_one_out=leave_one_out)
+    if out is not None:
+        from inweights.report import heatmap
+
+        words = [t.replace("Ġ", " ").replace("Ċ", "⏎") for t in found.tokens]
+        write_atomic(out, heatmap(found.norms.tolist(), words, "what each context token adds to the weights"))
+        rows = [
+            (layer, i, token, *(float(t[k, i]) for t in (found.norms, found.totals, found.output_norms)))
+            for k, layer in enumerate(found.layers)
+            for i, token in enumerate(found.tokens)
+        ]
+        write_csv(out.with_suffix(".csv"), ("layer", "i", "token", "norm", "total", "output_norm"), rows)
+    if as_json:
+        emit(
+            {
+                "tokens": found.tokens,
+                "layers": found.layers,
+                "norms": found.norms.tolist(),
+                "totals": found.totals.tolist(),
+                "output_norms": found.output_norms.tolist(),
+                "output_totals": found.output_totals.tolist(),
+                "seconds": found.seconds,
+                "how": found.how,
+            }
+        )
+        return
+    mean = found.norms.mean(0)
+    top = mean.topk(min(10, len(mean))).indices.tolist()
+    table(("token", "i", "mean ‖ΔWᵢ₊₁ − ΔWᵢ‖"), [(repr(found.tokens[i]), str(i), f"{mean[i]:.3f}") for i in top])
+    say(f"{len(found.tokens)} tokens × {len(found.layers)} layers in {found.seconds:.1f} s ({found.how}).")
+    if out is not None:
+        say(f"{out}, {out.with_suffix('.csv')}")
