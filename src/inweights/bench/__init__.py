@@ -9,6 +9,8 @@ from inweights._errors import unknown
 BENCHES = {
     "prefix": "all prefixes of a context in one pass, against one forward for each",
     "update": "updates kept as factors, against dense matrices: time and memory",
+    "trace": "the trajectory on SmolLM2 in packed pieces, against a run for each prefix",
+    "generate": "patched generation on SmolLM2, against recomputing and against plain generation",
 }
 
 

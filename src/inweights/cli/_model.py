@@ -38,13 +38,9 @@ def text(argument: str, value: str) -> str:
 
 
 def open_model(name: str, dtype: str, device: str) -> Model:
-    """Loads the model, quietly."""
-    from transformers.utils import logging
-
+    """Loads the model."""
     from inweights.models import load
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     return load(name, dtype=dtype, device_map="auto") if device == "auto" else load(name, dtype=dtype, device=device)
 
 

@@ -6,7 +6,9 @@ import hashlib
 import json
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,6 @@ class Model:
     tokenizer: Any = None
     name: str = ""
     path: str = ""
-    notes: tuple[str, ...] = field(default=())
 
     @cached_property
     def anatomy(self) -> Anatomy:
@@ -90,7 +91,6 @@ def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "cpu", 
         raise InputError(f"`dtype` is {dtype!r}, but must be one of {', '.join(DTYPES)}.")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise InputError(f"`device` is {device!r}, but torch sees no GPU here: use cpu.")
-    notes: tuple[str, ...] = ()
     if spec == "smollm2":
         path = str(_converted(fetch(SMOLLM2), SMOLLM2.sha256))
     elif spec.endswith(".gguf"):
@@ -107,8 +107,25 @@ def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "cpu", 
         raise InputError(
             f"`model` is {spec!r}, which is neither 'smollm2', nor a folder, a .gguf file or a hub id (owner/name)."
         )
-    model, tokenizer = _open(path, spec, DTYPES[dtype], device, device_map)
-    return Model(model, tokenizer, spec, path, notes)
+    with _quiet():
+        model, tokenizer = _open(path, spec, DTYPES[dtype], device, device_map)
+    return Model(model, tokenizer, spec, path)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' own progress bars and advice; whatever was set before is set again."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _open(path: str, spec: str, dtype: torch.dtype, device: str, device_map: str | None) -> tuple[nn.Module, Any]:
@@ -172,8 +189,9 @@ def _converted(gguf: Path, sha256: str) -> Path:
     try:
         where: dict[str, Any] = {"gguf_file": gguf.name}
         try:
-            model: Any = AutoModelForCausalLM.from_pretrained(str(gguf.parent), dtype=torch.float32, **where)
-            tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **where)
+            with _quiet():
+                model: Any = AutoModelForCausalLM.from_pretrained(str(gguf.parent), dtype=torch.float32, **where)
+                tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **where)
         except ImportError as error:
             raise InputError(f"GGUF models need the gguf package: pip install 'inweights[gguf]' ({error}).") from None
         except Exception as error:

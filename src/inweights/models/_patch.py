@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +83,25 @@ class Patch:
             for b in self.blocks
         ]
 
+    def save(self, path: str | Path) -> Path:
+        """Writes the patch to a file (safetensors)."""
+        from inweights.models._patch_file import save
+
+        return save(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path, model: Model) -> Patch:
+        """Reads a patch that was made for this model."""
+        from inweights.models._patch_file import load_patch
+
+        return load_patch(Path(path), model)
+
+    def to_peft(self, model: Model, folder: str | Path, strength: float = 1.0) -> Path:
+        """Writes a LoRA adapter, where the patch can be one; otherwise the error says why not."""
+        from inweights.models._export import to_peft
+
+        return to_peft(self, model, Path(folder), strength)
+
     def _at(self, block: BlockPatch, token: int | None) -> BlockPatch:
         if self.mode == "static":
             return block
@@ -99,14 +119,24 @@ def full_precision(model: Model) -> Any:
     return KeepFloat64() if model.dtype == torch.float64 else nullcontext()
 
 
-def patch(prompt: Prompt, mode: Mode = "token") -> Patch:
+@overload
+def patch(prompt: Prompt, mode: Mode = "token", *, stable: bool | None = None) -> Patch: ...
+@overload
+def patch(prompt: Sequence[Prompt], mode: Mode = "token", *, stable: bool | None = None) -> list[Patch]: ...
+def patch(
+    prompt: Prompt | Sequence[Prompt], mode: Mode = "token", *, stable: bool | None = None
+) -> Patch | list[Patch]:
     """The patch that stands for what the prompt folds.
 
     **Arguments:**
 
-    - `prompt`: an `iw.Prompt`.
+    - `prompt`: an `iw.Prompt`; a list of them gives a list of patches.
     - `mode`: `"token"`, `"static"` or `"output"`; see `Patch`.
+    - `stable`: follow the rounding of the changed weights from block to block, and invert norms stably. On by default
+      below float64. (It changes nothing in static mode, where every block is run with its changes anyway.)
     """
+    if not isinstance(prompt, Prompt):
+        return [patch(p, mode, stable=stable) for p in prompt]
     if mode not in ("token", "static", "output"):
         raise InputError(f"`mode` is {mode!r}, but must be 'token', 'static' or 'output'.")
     model = prompt.model
@@ -121,6 +151,7 @@ def patch(prompt: Prompt, mode: Mode = "token") -> Patch:
             prompt.reduced_positions,
             prompt.reduced_rows,
             mode,
+            model.dtype != torch.float64 if stable is None else stable,
         )
     return Patch(mode, tuple(blocks), prompt.asked, model.fingerprint)
 

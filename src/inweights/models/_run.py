@@ -67,10 +67,14 @@ def solve(
     positions: Tensor,
     rows: Tensor,
     mode: Mode,
+    stable: bool = False,
 ) -> list[BlockPatch]:
-    """The changes of all blocks, solved on the reduced stream, each block on what the patched ones before it say."""
-    if mode == "static" or len(rows) == 1 == ids.shape[1] or next(model.parameters()).dtype == torch.float64:
-        with torch.no_grad(), solving(model, anatomy, wanted, rows, mode) as patches:
+    """The changes of all blocks, solved on the reduced stream, each block on what the patched ones before it say.
+
+    `stable` is for low precision, where rounding must be followed from block to block.
+    """
+    if mode == "static" or len(rows) == 1 == ids.shape[1] or not stable:
+        with torch.no_grad(), solving(model, anatomy, wanted, rows, mode, stable) as patches:
             run(model, ids, **inputs(model, ids, positions))
         return patches
     return _in_turn(model, anatomy, wanted, ids, positions, rows, mode)
@@ -97,7 +101,7 @@ def _in_turn(
         for i in range(len(rows)):
             at = slice(first + i, first + i + 1)
             goal = {name: whole.at(i) for name, whole in wanted.items()}
-            with solving(model, anatomy, goal, own, mode) as patches:
+            with solving(model, anatomy, goal, own, mode, stable=True) as patches:
                 _, cache = step(model, ids[:, at], positions[:, at], first + i + 1, cache)
             each.append(patches)
     return [stacked(block) for block in zip(*each, strict=True)]
@@ -105,7 +109,7 @@ def _in_turn(
 
 @contextmanager
 def solving(
-    model: nn.Module, anatomy: Anatomy, wanted: dict[str, Goal], rows: Tensor, mode: Mode
+    model: nn.Module, anatomy: Anatomy, wanted: dict[str, Goal], rows: Tensor, mode: Mode, stable: bool
 ) -> Iterator[list[BlockPatch]]:
     """While active, a forward is patched block by block as it goes; the changes end up in the list."""
     patches: list[BlockPatch] = []
@@ -125,7 +129,7 @@ def solving(
             if mode == "static":
                 made, out = solve_static(rerun, wanted[block.name])
             else:
-                made, out = solve_token(rerun, wanted[block.name], whole=mode == "output")
+                made, out = solve_token(rerun, wanted[block.name], whole=mode == "output", stable=stable)
             patches.append(made)
             return out
 

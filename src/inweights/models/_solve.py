@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from inweights.models._anatomy import Block, Control, hidden, with_hidden, without_cache
+from inweights.models._stable import closest
 from inweights.models._tape import Product, Tape
 from inweights.theory import Update, exchanged, least_squares
 
@@ -184,10 +185,12 @@ def solve_static(rerun: Rerun, goal: Goal) -> tuple[BlockPatch, Any]:
     return patch, out
 
 
-def solve_token(rerun: Rerun, goal: Goal, whole: bool = False) -> tuple[BlockPatch, Any]:
+def solve_token(rerun: Rerun, goal: Goal, *, whole: bool = False, stable: bool = False) -> tuple[BlockPatch, Any]:
     """A change for each query token, and the block's output with all of them.
 
-    `whole` leaves the input controls alone: the output control carries the whole effect.
+    `whole` leaves the input controls alone: the output control carries the whole effect. `stable` is for low
+    precision: norms are inverted stably, and the output is what the *rounded* changes really make of it, so that the
+    next block corrects what rounding did.
     """
     block, model, rows = rerun.block, rerun.model, rerun.rows
     read, steer = None, None
@@ -203,9 +206,12 @@ def solve_token(rerun: Rerun, goal: Goal, whole: bool = False) -> tuple[BlockPat
         if block.tail == "branch-norm":
             scale = torch.autograd.grad(y, seen["n"], _cotangent(y, rows), retain_graph=True)[0][0, rows]
             delta = (goal.said - y[0, rows]).detach() / scale
-            moved = _norm_shift(rerun, seen["u"].detach(), delta)
-            patch = BlockPatch(block, read, {}, moved)
-            return patch, with_hidden(out, _said(rerun, patch, _put(y.detach(), rows, goal.said)))
+            if stable and block.scale and not block.shift:
+                patch = _stable_norm(rerun, read, tape, seen, delta)
+            else:
+                patch = BlockPatch(block, read, {}, _norm_shift(rerun, seen["u"].detach(), delta))
+            said = _put(y.detach(), rows, goal.said)
+            return patch, with_hidden(out, _said(rerun, patch, said) if stable else said)
         aim = seen["u"] if block.tail == "post-norm" else y
         features, scale = _features(tape, aim, rows, block)
     delta = (goal.said - aim[0, rows]).detach() / scale
@@ -215,18 +221,11 @@ def solve_token(rerun: Rerun, goal: Goal, whole: bool = False) -> tuple[BlockPat
     said = _put(aim.detach(), rows, goal.said)
     if block.tail == "post-norm":
         said = _put(y.detach(), rows, model.get_submodule(block.norm)(said)[0, rows])
-    return patch, with_hidden(out, _said(rerun, patch, said))
+    return patch, with_hidden(out, _said(rerun, patch, said) if stable else said)
 
 
 def _said(rerun: Rerun, patch: BlockPatch, ideal: Tensor) -> Tensor:
-    """What the block says with each token's changes in place.
-
-    In float64 that is what it was asked for. In lower precision the rounding of the changed weights counts, most of
-    all at the first token of a text, whose activations are huge in many models: the changed block is run for each
-    token, so that the next one corrects what rounding did.
-    """
-    if ideal.dtype == torch.float64:
-        return ideal
+    """What the block really says with each token's changes in place: it is run again for each of them."""
     for i, row in enumerate(rerun.rows.tolist()):
         with exchanged(rerun.model, patch.at(i).parameters(rerun.model)):
             ideal[0, row] = hidden(rerun()[0])[0, row]
@@ -356,6 +355,31 @@ def _norm_shift(rerun: Rerun, u: Tensor, delta: Tensor) -> dict[str, Tensor]:
     return {rerun.block.scale: delta / torch.where(n == 0, 1.0, n)}
 
 
+def _stable_norm(rerun: Rerun, read: Update | None, tape: Tape, seen: dict[str, Tensor], delta: Tensor) -> BlockPatch:
+    """The last matrix turns the branch to where the old scale serves best; the scale corrects what is left."""
+    block, rows = rerun.block, rerun.rows
+    u, n = seen["u"], seen["n"]
+    goal = (n[0, rows] + delta).detach()
+    W = rerun.model.get_parameter(block.scale).detach()
+    scale = W + _offset(rerun, u)
+    y = closest(goal, scale).to(goal.dtype)
+    size = u.detach()[0, rows].square().mean(-1, keepdim=True).sqrt()
+    features, path = _features(tape, u, rows, block)
+    wanted = (size * y - u[0, rows]).detach() / path
+    length = sum(f.square().sum(-1, keepdim=True) for f in features.values())
+    added = {slot: Update(wanted.unsqueeze(-1), (f / length).unsqueeze(-1)) for slot, f in features.items()}
+    turned = _put(u.detach(), rows, size * y)
+    reached = _normalised(rerun, turned)[0, rows]
+    left = goal - scale * reached
+    return BlockPatch(block, read, added, {block.scale: left / torch.where(reached == 0, 1.0, reached)})
+
+
+def _offset(rerun: Rerun, u: Tensor) -> Tensor:
+    """What the norm adds to its stored scale: 0, or 1 for Gemma."""
+    probe = u.detach()[:, :1]
+    return (_with(rerun, rerun.block.scale, 0.0, probe) / _normalised(rerun, probe)).nanmean().round()
+
+
 def _static_target(
     rerun: Rerun, goal: Goal, out: Any, seen: dict[str, Tensor]
 ) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
@@ -374,9 +398,7 @@ def _static_target(
     aims = g / c
     wanted = aims * (eps / (1 - aims.square().mean(-1, keepdim=True))).sqrt()
     W = rerun.model.get_parameter(block.scale)
-    probe = u.detach()[:, :1]
-    offset = (_with(rerun, block.scale, 0.0, probe) / _normalised(rerun, probe)).mean()  # 0, or 1 for Gemma
-    return (u, (wanted - u[0, rows]).detach()), {block.scale: (c - offset) - W.detach()}
+    return (u, (wanted - u[0, rows]).detach()), {block.scale: (c - _offset(rerun, u)) - W.detach()}
 
 
 def _epsilon(rerun: Rerun, u: Tensor) -> Tensor:

@@ -171,7 +171,7 @@ def packed(prompt: Prompt, keeps: Tensor, piece: int) -> dict[str, tuple[Tensor,
                 mask[i, :, n + i * q : n + (i + 1) * q] = own
             low = torch.finfo(dtype).min
             added = torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill(~mask, low)
-            with _Copies(net, model.anatomy.blocks, m, q) as copies:
+            with Copies(net, model.anatomy.blocks, m, q) as copies:
                 net(
                     input_ids=prompt.ids[:, n:].repeat(1, m),
                     position_ids=everything[:, n:].repeat(1, m),
@@ -191,16 +191,17 @@ class _Stop(Exception):  # noqa: N818  (not an error: what was wanted is there)
     """Ends the run of a bare twin once the input of its MLP is known."""
 
 
-class _Copies(ExitStack):
-    """Hooks that read the updates of m packed copies of q query tokens off a forward."""
+class Copies(ExitStack):
+    """Hooks that read the updates of m packed copies of q query tokens off a forward over them."""
 
-    def __init__(self, net: nn.Module, blocks: tuple[Block, ...], m: int, q: int) -> None:
+    def __init__(self, net: nn.Module, blocks: tuple[Block, ...], m: int, q: int, skip: int = 0) -> None:
         super().__init__()
         self.net, self.blocks, self.m, self.q = net, blocks, m, q
+        self.skip = skip  # tokens that come before the copies in the same forward
         self.seen: dict[tuple[str, str], Tensor] = {}
         self.bare = False
 
-    def __enter__(self) -> _Copies:
+    def __enter__(self) -> Copies:
         super().__enter__()
         for b in self.blocks:
             reader = owner(self.net, b.inputs[0].name)
@@ -216,6 +217,7 @@ class _Copies(ExitStack):
 
     def _last(self, x: Tensor) -> Tensor:
         """The last query token of every copy, `(m, width)`."""
+        x = x if self.bare else x.reshape(1, -1, x.shape[-1])[:, self.skip :]
         return x.reshape(self.m, self.q, -1)[:, -1]
 
     def _keep(self, block: Block, what: str, stop: bool = False) -> Callable[..., None]:
@@ -244,8 +246,8 @@ class _Copies(ExitStack):
         """Tensors over the packed copies as a batch of them."""
         if isinstance(value, tuple):
             return tuple(self._apart(v) for v in value)
-        if isinstance(value, Tensor) and value.ndim >= 2 and value.shape[:2] == (1, self.m * self.q):
-            return value.reshape(self.m, self.q, *value.shape[2:])
+        if isinstance(value, Tensor) and value.ndim >= 2 and value.shape[:2] == (1, self.skip + self.m * self.q):
+            return value[:, self.skip :].reshape(self.m, self.q, *value.shape[2:])
         return value
 
     def _alone(self, kwargs: dict[str, Any]) -> dict[str, Any]:

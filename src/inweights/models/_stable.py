@@ -1,0 +1,43 @@
+"""Stable inversion of a norm on the branch, for low precision (Goldwaser et al., arXiv 2511.17864, appendix B).
+
+The naive patch divides what is missing by the normalised branch, coordinate by coordinate: small coordinates make
+huge scales, and rounding does the rest. Here the last matrix first turns the branch into the direction from which the
+old scale comes as close to the goal as it can, and the scale corrects only what is left.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def closest(goal: Tensor, scale: Tensor, rounds: int = 200) -> Tensor:
+    """The `y` with `mean y² = 1` for which `scale ⊙ y` is closest to `goal`; all `(..., width)`, in float64.
+
+    Stationary points are `y = goal ⊙ scale / (scale² − μ)`, and the closest has `μ ≤ min scale²`, where the mean
+    square of `y` grows with `μ`: a bisection finds it. In the *hard case* the goal is zero just where `scale²` is
+    smallest, and even `μ = min scale²` leaves `y` too short: what is missing then goes into those coordinates, at no
+    cost to the fit but the smallest one.
+    """
+    goal, scale = goal.double(), scale.double().expand_as(goal)
+    pull, square = goal * scale, scale.square()
+    least = square.amin(-1, keepdim=True)
+    width = goal.shape[-1]
+
+    def size(mu: Tensor) -> Tensor:
+        return (pull / (square - mu)).square().mean(-1, keepdim=True)
+
+    # At this distance below `least` the mean square is at most 1.
+    low = least - pull.square().mean(-1, keepdim=True).sqrt() - 1e-12
+    high = least.clone()
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        long = size(middle).nan_to_num(torch.inf) > 1
+        low, high = torch.where(long, low, middle), torch.where(long, middle, high)
+    y = pull / (square - low)
+    weak = square <= least * (1 + 1e-12) + 1e-300
+    rest = torch.where(weak, 0.0, y)
+    short = width - rest.square().sum(-1, keepdim=True)
+    hard = (y.square().mean(-1, keepdim=True) < 1 - 1e-9) & (short > 0)
+    fill = (short.clamp_min(0) / weak.sum(-1, keepdim=True)).sqrt()
+    return torch.where(hard, torch.where(weak, torch.where(pull < 0, -fill, fill), rest), y)
