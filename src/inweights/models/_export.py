@@ -59,7 +59,9 @@ def to_peft(patch: Patch, model: Model, folder: Path, strength: float = 1.0) -> 
     ranks = {name: A.shape[0] for name, (A, _) in factors.items()}
     most = max(ranks.values())
     other = {name: r for name, r in ranks.items() if r != most}
+    turned = {c.transposed for b in patch.blocks for c in (*b.block.inputs, *b.block.outputs)}
     config = LoraConfig(
+        fan_in_fan_out=turned == {True},  # layers that store the transpose, as GPT-2 does
         r=most, lora_alpha=most, target_modules=sorted(factors), rank_pattern=other, alpha_pattern=other,
         bias="none", task_type="CAUSAL_LM", base_model_name_or_path=model.path or model.name, inference_mode=True,
     )  # fmt: skip

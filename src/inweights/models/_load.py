@@ -66,7 +66,8 @@ class Model:
         """How many tokens the model can read."""
         config: Any = self.model.config
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
-        return int(getattr(text, "max_position_embeddings", 0) or 1 << 30)
+        limit = int(getattr(text, "max_position_embeddings", 0) or 0)
+        return limit if limit > 0 else 1 << 30
 
 
 def as_model(model: Model | nn.Module, tokenizer: Any = None) -> Model:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from inweights.models._anatomy import Block, without_cache
+from inweights.models._anatomy import Block
 from inweights.models._patch import full_precision, require_supported
 from inweights.models._prompt import Prompt
 from inweights.models._run import goals, solve, takes_positions
@@ -143,7 +143,14 @@ def _last_factors(net: nn.Module, patch: BlockPatch) -> tuple[Tensor, Tensor, Te
         u_in, v_in = (f.squeeze(-1) for f in patch.read.premultiplied(stack).factors)
     if patch.added:
         u_out = next(iter(patch.added.values())).u.squeeze(-1)
-        v_out = torch.cat([update.v.squeeze(-1) for update in patch.added.values()])
+        # One long vector over all experts of all last matrices: those that are not visited stay zero.
+        parts = []
+        for c in patch.block.outputs:
+            width = net.get_parameter(c.name).shape[-2 if c.transposed else -1]
+            for expert in range(c.experts) if c.experts else (-1,):
+                update = patch.added.get((c.name, expert))
+                parts.append(some.new_zeros(width) if update is None else update.v.squeeze(-1))
+        v_out = torch.cat(parts)
     elif patch.moved:  # a vector: as if carried by the number 1
         u_out, v_out = next(iter(patch.moved.values())), some.new_ones(1)
     return u_in, v_in, u_out, v_out
@@ -233,8 +240,9 @@ class Copies(ExitStack):
             if self.bare:
                 return
             self.bare = True
+            own = [self._apart(a) for a in args]
             try:
-                module.forward(*(self._apart(a) for a in args), **self._alone(kwargs))
+                module.forward(*own, **{k: self._apart(v) for k, v in kwargs.items()})
             except _Stop:
                 pass
             finally:
@@ -244,21 +252,21 @@ class Copies(ExitStack):
 
     def _apart(self, value: Any) -> Any:
         """Tensors over the packed copies as a batch of them."""
+        total = self.skip + self.m * self.q
         if isinstance(value, tuple):
             return tuple(self._apart(v) for v in value)
-        if isinstance(value, Tensor) and value.ndim >= 2 and value.shape[:2] == (1, self.skip + self.m * self.q):
+        if hasattr(value, "get_seq_length"):
+            return None  # a twin has no cache
+        if isinstance(value, Tensor) and value.ndim == 4 and value.shape[:3] == (1, 1, total):
+            return self._causal(value)
+        if isinstance(value, Tensor) and value.ndim >= 2 and value.shape[:2] == (1, total):
             return value[:, self.skip :].reshape(self.m, self.q, *value.shape[2:])
         return value
 
-    def _alone(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        alone = {k: self._apart(v) for k, v in without_cache(kwargs).items()}
-        mask = kwargs["attention_mask"]
+    def _causal(self, mask: Tensor) -> Tensor:
+        """The mask of a query by itself."""
         causal = torch.ones(self.q, self.q, dtype=torch.bool, device=mask.device).tril()
-        low = torch.finfo(mask.dtype).min
-        alone["attention_mask"] = torch.zeros(1, 1, self.q, self.q, dtype=mask.dtype, device=mask.device).masked_fill(
-            ~causal, low
-        )
-        return alone
+        return mask.new_zeros(1, 1, self.q, self.q).masked_fill(~causal, torch.finfo(mask.dtype).min)
 
     def factors(self) -> dict[str, tuple[Tensor, Tensor]]:
         """`(u, v)` of the input update and of the output update, stacked over layers."""

@@ -1,0 +1,70 @@
+"""The trajectory on a language model: packed copies against patches made one prefix at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from inweights.models import Model, Prompt, trace
+from inweights.models._load import as_model
+from inweights.models._tiny import tiny
+from inweights.models._trace import one_by_one, packed, staircase, unpackable
+
+IDS = (torch.arange(20) * 5 + 35) % 90 + 3
+
+
+def prompt(name: str = "llama", **kwargs: object) -> Prompt:
+    return Prompt(as_model(tiny(name)), IDS[:9], IDS[9:12], **kwargs)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3"])
+@pytest.mark.parametrize("piece", [1, 4, 64])
+def test_packed_copies_give_the_updates_of_each_prefix(name: str, piece: int) -> None:
+    asked = prompt(name)
+    keeps = staircase(asked)
+    assert unpackable(asked, keeps) == ""
+    ours, each = packed(asked, keeps, piece), one_by_one(asked, keeps)
+    for kind in ("input", "output"):
+        for mine, other in zip(ours[kind], each[kind], strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-10)
+    assert ours["input"][0][:, 0].abs().max() < 1e-12  # nothing read, nothing moved
+    assert ours["input"][0][:, 1:].abs().max() > 0.1
+
+
+def test_norms_are_those_of_dense_matrices() -> None:
+    asked = prompt()
+    found = trace(asked)
+    u, v = one_by_one(asked, staircase(asked))["input"]
+    dense = u.unsqueeze(-1) * v.unsqueeze(-2)
+    steps = torch.linalg.matrix_norm(dense[:, 1:] - dense[:, :-1])
+    torch.testing.assert_close(found.norms.double(), steps, rtol=1e-9, atol=1e-12)
+    block = asked.model.anatomy.blocks[1]
+    W = torch.cat([asked.model.model.get_parameter(c.name) for c in block.inputs])
+    torch.testing.assert_close(found.totals[1], torch.linalg.matrix_norm(dense[1, 1:]) / W.norm())
+    assert found.norms.shape == (len(found.layers), 9)
+    assert found.how == "packed"
+
+
+def test_leave_one_out_compares_with_everything() -> None:
+    asked = prompt()
+    found = trace(asked, leave_one_out=True)
+    keeps = torch.ones(9, 9, dtype=torch.bool) & ~torch.eye(9, dtype=torch.bool)
+    u, v = packed(asked, torch.cat([keeps, torch.ones(1, 9, dtype=torch.bool)]), 64)["input"]
+    dense = u.unsqueeze(-1) * v.unsqueeze(-2)
+    torch.testing.assert_close(found.norms, torch.linalg.matrix_norm(dense[:, -1:] - dense[:, :-1]))
+
+
+@pytest.mark.parametrize("name", ["mixtral", "mamba", "bloom", "gemma3_text", "gptj"])
+def test_models_that_cannot_be_packed_are_run_one_by_one_and_say_so(name: str) -> None:
+    found = trace(prompt(name))
+    assert found.how != "packed"
+    assert found.norms.shape[1] == 9
+    assert found.output_norms.max() > 0
+
+
+def test_smollm2_draws_a_trajectory(smollm2_float32: Model) -> None:
+    asked = Prompt(smollm2_float32, "My name is Bob and I live in Rome.", " I live in")
+    found = trace(asked)
+    assert found.tokens[:2] == ["My", "Ġname"]
+    assert found.norms.shape == (30, 10)
+    assert bool((found.norms > 0).all())
