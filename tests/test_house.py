@@ -204,6 +204,6 @@ def test_the_wheel_holds_all_that_commands_need(elsewhere: Path) -> None:
     assert str(elsewhere) in where, "the wheel's package, not the checkout's"
     assert "demo" in run("--help")
     assert json.loads(run("bench", "update", "--json"))["agrees"]
-    report = Path(json.loads(run("demo", "--steps", "20", "--out", "page", "--json"))["report"])
+    report = Path(json.loads(run("demo", "--only-block", "--steps", "20", "--out", "page", "--json"))["report"])
     assert (elsewhere / report).read_text().startswith("<!doctype html>")
     assert (Path(where.strip()).parent / "py.typed").exists()

@@ -16,9 +16,12 @@ _HOME = {
         "implicit_update", "least_squares", "product_path", "rank_one", "static_update",
     ),
     "blocks": ("ContextualBlock", "ContextualLayer", "absorb", "make_block", "make_layer", "trajectory", "without"),
+    "models": (
+        "Anatomy", "Model", "Patch", "Prompt", "anatomy", "generate", "load", "patch", "trace", "verify",
+    ),
     "_errors": ("InputError",),
 }  # fmt: skip
-_ROOMS = ("bench", "blocks", "lab", "report", "theory")
+_ROOMS = ("bench", "blocks", "lab", "models", "report", "theory")
 _WHERE = {name: room for room, names in _HOME.items() for name in names}
 
 __all__ = ["__version__", *sorted(_WHERE), *_ROOMS]

@@ -1,6 +1,7 @@
 from inweights import bench as bench
 from inweights import blocks as blocks
 from inweights import lab as lab
+from inweights import models as models
 from inweights import report as report
 from inweights import theory as theory
 from inweights._errors import InputError as InputError
@@ -11,6 +12,16 @@ from inweights.blocks import make_block as make_block
 from inweights.blocks import make_layer as make_layer
 from inweights.blocks import trajectory as trajectory
 from inweights.blocks import without as without
+from inweights.models import Anatomy as Anatomy
+from inweights.models import Model as Model
+from inweights.models import Patch as Patch
+from inweights.models import Prompt as Prompt
+from inweights.models import anatomy as anatomy
+from inweights.models import generate as generate
+from inweights.models import load as load
+from inweights.models import patch as patch
+from inweights.models import trace as trace
+from inweights.models import verify as verify
 from inweights.theory import Changes as Changes
 from inweights.theory import GradientPath as GradientPath
 from inweights.theory import ProductPath as ProductPath

@@ -30,7 +30,7 @@ def rejected(*args: str | Path) -> str:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:
     out = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    done = run("demo", "--steps", "150", "--out", out, "--json")
+    done = run("demo", "--only-block", "--steps", "150", "--out", out, "--json")
     assert done.stdout.count("\n") == 1
     return json.loads(done.stdout), out
 
@@ -65,14 +65,16 @@ def test_the_demos_tables_are_what_was_measured(demo: tuple[dict[str, object], P
 
 
 def test_the_demo_speaks_to_people(tmp_path: Path) -> None:
-    said = run("demo", "--steps", "5", "--out", tmp_path).stdout
+    said = run("demo", "--only-block", "--steps", "5", "--out", tmp_path).stdout
     assert "loss with the weights, no prompt" in said
     assert said.rstrip().endswith(f"Report: {tmp_path / 'index.html'}")
 
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
     def numbers(seed: str) -> dict[str, float]:
-        found = json.loads(run("demo", "--steps", "5", "--seed", seed, "--out", tmp_path, "--json").stdout)
+        found = json.loads(
+            run("demo", "--only-block", "--steps", "5", "--seed", seed, "--out", tmp_path, "--json").stdout
+        )
         return {k: v for k, v in found.items() if k != "seconds_training"}
 
     assert numbers("1") == numbers("1") != numbers("2")
@@ -93,7 +95,7 @@ def test_benches_measure_both_sides_and_check_that_they_agree(name: str, rows: l
 
 
 def test_benches_are_listed() -> None:
-    assert set(json.loads(run("bench", "--json").stdout)["benches"]) == {"prefix", "update"}
+    assert set(json.loads(run("bench", "--json").stdout)["benches"]) == {"prefix", "update", "trace", "generate"}
     assert "prefix" in run("bench").stdout
 
 
@@ -136,3 +138,87 @@ def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         main()
     assert stop.value.code == 1
     assert "DISAGREE" in capsys.readouterr().out
+
+
+# --- language models ---------------------------------------------------------------------------------
+
+TEXTS = ("--context", "My name is Bob. I live in Rome. ", "--query", "I live in the city of")
+
+
+def test_verify_proves_and_says_so() -> None:
+    found = json.loads(run("verify", *TEXTS, "--dtype", "float64", "--json").stdout)
+    assert found["verdict"] == "PASS"
+    assert found["max_abs_logit_error"] <= 1e-9
+    assert found["bare_max_abs_logit_error"] > 1
+    assert found["top1_match"] is True
+    assert found["layers"] == 30
+    assert found["dtype"] == "float64"
+
+
+def test_verify_static_with_a_kept_part_and_new_tokens() -> None:
+    args = ("--static", "--keep", "Rome", "--dtype", "float64", "--new-tokens", "3", "--json")
+    found = json.loads(run("verify", *TEXTS, *args).stdout)
+    assert found["max_abs_logit_error"] <= 1e-8
+    assert found["tokens_match"] == 1.0
+    assert any("Rome" in token for token in found["tokens"]["left"])
+    assert found["rank"] == found["query_tokens"]
+
+
+def test_low_precision_is_inconclusive_and_exits_with_0() -> None:
+    found = json.loads(run("verify", *TEXTS, "--static", "--dtype", "bfloat16", "--json").stdout)
+    assert found["verdict"] == "INCONCLUSIVE"
+
+
+def test_a_patch_is_written_proved_again_and_exported(tmp_path: Path) -> None:
+    file = tmp_path / "p.safetensors"
+    found = json.loads(run("patch", *TEXTS, "--static", "--out", file, "--json").stdout)
+    assert found["layers"] == 30
+    assert found["bytes"] == file.stat().st_size
+    assert json.loads(run("verify", *TEXTS, "--patch", file, "--json").stdout)["verdict"] == "PASS"
+    other = ("--context", "My name is Eve. I live in Oslo. ", "--query", "I live in the city of")
+    assert json.loads(run("verify", *other, "--patch", file, "--json", code=1).stdout)["verdict"] == "FAIL"
+    made = json.loads(run("export", file, "--out", tmp_path / "adapter", "--json").stdout)
+    assert made == {"path": str(tmp_path / "adapter"), "format": "peft", "portable": True, "reason": ""}
+    file.write_bytes(file.read_bytes()[:-100])
+    assert "is not a whole patch file" in rejected("verify", *TEXTS, "--patch", file)
+
+
+def test_generate_shows_three_texts() -> None:
+    found = json.loads(run("generate", *TEXTS, "--new-tokens", "4", "--json").stdout)
+    assert found["patched"] == found["prompted"] != found["bare"]
+
+
+def test_trace_draws_a_heat_map(tmp_path: Path) -> None:
+    out = tmp_path / "heat.png"
+    found = json.loads(run("trace", *TEXTS, "--out", out, "--json").stdout)
+    assert len(found["norms"]) == len(found["layers"]) == 30
+    assert len(found["norms"][0]) == len(found["tokens"])
+    assert out.read_bytes().startswith(b"\x89PNG")
+    with out.with_suffix(".csv").open() as file:
+        assert len(list(csv.reader(file))) == 1 + 30 * len(found["tokens"])
+
+
+def test_anatomy_and_families() -> None:
+    found = json.loads(run("anatomy", "--json").stdout)
+    assert found["supported"] is True
+    assert len(found["blocks"]) == 30
+    two = json.loads(run("families", "gpt2", "mamba", "--seeds", "1", "--json").stdout)
+    assert two["exact"] == 2
+    assert two["total"] > 100
+    assert [f["status"] for f in two["families"]] == ["exact", "exact"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("verify", "--context", "a", "--query", "b", "--model", "nonsense"), "neither 'smollm2', nor a folder"),
+        (("verify", "--context", "@none.txt", "--query", "b"), "--context names the file 'none.txt', which cannot"),
+        (("verify", "--context", "a", "--query", ""), "`query` is empty"),
+        (("verify", "--context", "a b", "--query", "c", "--keep", "z"), "`keep` is 'z', which occurs 0 times"),
+        (("families", "lama"), "There is no family 'lama'; did you mean llama"),
+        (("rows", "--data", "wien"), "did you mean wine"),
+        (("export", "none", "--out", "x", "--format", "onnx"), "--format is 'onnx'"),
+    ],
+)
+def test_bad_input_on_models_gets_one_sentence(args: tuple[str, ...], words: str) -> None:
+    assert words in rejected(*args)

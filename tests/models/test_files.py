@@ -95,7 +95,7 @@ def test_there_is_no_such_patch(tmp_path: Path) -> None:
 
 def logits(net: torch.nn.Module, asked: Prompt) -> torch.Tensor:
     with torch.no_grad():
-        extra = inputs(net, asked.reduced_ids, asked.reduced_positions)
+        extra = inputs(asked.model.model, asked.reduced_ids, asked.reduced_positions)
         return net(input_ids=asked.reduced_ids, use_cache=False, **extra).logits
 
 

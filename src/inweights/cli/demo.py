@@ -7,21 +7,28 @@ from typing import Annotated
 
 import typer
 
+from inweights.cli._model import ModelName
 from inweights.cli._output import Json, Seed, emit, progress, say, table
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="The folder to write into.", file_okay=False)] = Path("demo"),
     steps: Annotated[int, typer.Option(help="Training steps of the one-block transformer.", min=1)] = 2000,
+    model: ModelName = "smollm2",
+    only_block: Annotated[bool, typer.Option("--only-block", help="Leave the language model out.")] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Train a small transformer, turn its prompts into weights, and write a page of what came out."""
-    from inweights._files import folder_for
+    """Turn prompts into weights, in a small transformer trained here and in SmolLM2, and write a page of it."""
+    import torch
+
+    from inweights import __version__
+    from inweights._files import folder_for, write_atomic
     from inweights.lab import OneBlock, section4
-    from inweights.report import section4_summary, write_section4
+    from inweights.report import page, section4_summary, showcase_summary, write_section4, write_showcase
 
     folder_for("--out", out)
+    header = ("", "measured", "to compare")
     if not as_json:
         say(f"Training a one-block transformer to do linear regression in context, {steps} steps …")
     with progress() as bars:
@@ -30,12 +37,39 @@ def demo(
             OneBlock(steps=steps, seed=seed),
             lambda step, loss: bars.update(bar, completed=step, note=f"test loss {loss:.3f}"),
         )
-    page = write_section4(found, out)
+    sections, holds = write_section4(found, out), found.holds
+    result: dict[str, object] = dict(found.numbers())
+    if not as_json:
+        table(header, section4_summary(found))
+    if not only_block:
+        from inweights.models import showcase
+
+        if not as_json:
+            say(f"A prompt of {model} as weights (the first run fetches and converts the model) …")
+        with progress() as bars:
+            bar = bars.add_task("language model", total=None, note="")
+            shown = showcase(model, after=lambda stage: bars.update(bar, note=stage))
+        sections, holds = sections + write_showcase(shown, out), holds and shown.holds
+        result["proofs"] = {name: proof.as_json() for name, proof in shown.proofs.items()}
+        result |= {**shown.words, "tokens_match": shown.matching}
+        if not as_json:
+            table(header, showcase_summary(shown))
+            for name, said in shown.words.items():
+                say(f"{name:>9}: {shown.query}{said}")
+    path = write_atomic(
+        out / "index.html",
+        page(
+            "Context becomes weights",
+            "What a prompt does inside a transformer, a low-rank change of its weights does as well: exactly. "
+            "This page was made by inweights demo.",
+            sections,
+            f"inweights {__version__}, torch {torch.__version__}.",
+        ),
+    )
     if as_json:
-        emit({"report": str(page), "holds": found.holds, **found.numbers()})
+        emit({"report": str(path), "holds": holds, **result})
     else:
-        table(("", "measured", "to compare"), section4_summary(found))
-        say(f"Report: {page}")
-    if not found.holds:
-        typer.echo("Prompt and weights disagree, or the control agreed too: the theorem did not hold here.", err=True)
+        say(f"Report: {path}")
+    if not holds:
+        typer.echo("Prompt and weights disagree, or a control agreed too: the theorem did not hold here.", err=True)
         raise typer.Exit(1)

@@ -22,6 +22,8 @@ from inweights.models._patch_file import load_patch as load_patch
 from inweights.models._patch_file import save as save
 from inweights.models._prompt import Prompt as Prompt
 from inweights.models._rows import rows as rows
+from inweights.models._showcase import Showcase as Showcase
+from inweights.models._showcase import showcase as showcase
 from inweights.models._trace import Trace as Trace
 from inweights.models._trace import trace as trace
 from inweights.models._verify import Proof as Proof

@@ -27,7 +27,8 @@ def inputs(model: nn.Module, ids: Tensor, positions: Tensor | None) -> dict[str,
 
 def takes_positions(model: nn.Module) -> bool:
     """Whether the model can be told the positions of its tokens."""
-    return "position_ids" in inspect.signature(model.forward).parameters
+    inner = getattr(model, "get_base_model", lambda: model)()  # an adapter's wrapper hides the signature
+    return "position_ids" in inspect.signature(inner.forward).parameters
 
 
 def goals(

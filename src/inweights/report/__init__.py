@@ -4,6 +4,8 @@ from inweights.report._figures import HEADER as HEADER
 from inweights.report._figures import Curve as Curve
 from inweights.report._figures import Figure as Figure
 from inweights.report._figures import heatmap as heatmap
+from inweights.report._language import showcase_summary as showcase_summary
+from inweights.report._language import write_showcase as write_showcase
 from inweights.report._page import Section as Section
 from inweights.report._page import page as page
 from inweights.report._section4 import section4_figures as section4_figures

@@ -23,7 +23,6 @@ figcaption, footer { color: var(--soft); font-size: .9rem }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; margin: 1rem 0 }
 th, td { text-align: left; padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
-td + td { white-space: nowrap }
 code { background: var(--tint); padding: .1em .3em; border-radius: 4px }
 footer { margin-top: 4rem; border-top: 1px solid var(--line); padding-top: 1rem }
 """

@@ -8,11 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-import inweights
 from inweights._files import write_atomic, write_csv
 from inweights.lab import Section4, bootstrap
 from inweights.report._figures import HEADER, Curve, Figure
-from inweights.report._page import Section, page
+from inweights.report._page import Section
 
 
 def section4_summary(found: Section4) -> list[tuple[str, str, str]]:
@@ -107,25 +106,29 @@ def section4_figures(found: Section4) -> dict[str, Figure]:
     }
 
 
-def write_section4(found: Section4, folder: Path) -> Path:
-    """Writes figures, the tables behind them, and the page; returns the page's path."""
+def write_section4(found: Section4, folder: Path) -> list[Section]:
+    """Writes the figures and the tables behind them; returns their sections of the page."""
     figures = section4_figures(found)
     pictures = {name: figure.png() for name, figure in figures.items()}
     for name, figure in figures.items():
         write_atomic(folder / f"{name}.png", pictures[name])
         write_csv(folder / f"{name}.csv", HEADER, figure.rows())
-    return write_atomic(folder / "index.html", _page(found, pictures))
-
-
-def _page(found: Section4, pictures: dict[str, bytes]) -> str:
     s, n = found.settings, found.numbers()
     trials, rates = found.tuned.sgd.shape[0], len(found.tuned.rates)
 
     def section(name: str, title: str, paragraphs: Sequence[str], alt: str) -> Section:
         return Section(title, paragraphs, pictures[name], alt, f"{name}.csv")
 
-    sections = [
-        Section("In numbers", header=("", "measured", "to compare"), rows=section4_summary(found)),
+    return [
+        Section(
+            "One block, trained here",
+            (
+                f"Section 4 of Dherin et al., Learning without training (arXiv 2507.16003); seed {s.seed}, training "
+                f"took {found.seconds:.0f} s.",
+            ),
+            header=("", "measured", "to compare"),
+            rows=section4_summary(found),
+        ),
         section(
             "losses",
             "1. The prompt is a weight update",
@@ -171,11 +174,3 @@ def _page(found: Section4, pictures: dict[str, bytes]) -> str:
             "Test loss against the number of examples, for the implicit update and for SGD.",
         ),
     ]
-    return page(
-        "Context becomes weights",
-        "What a prompt does inside a transformer block, a rank-1 change of its weights does as well: exactly. "
-        "This page was made by inweights demo.",
-        sections,
-        f"inweights {inweights.__version__}, torch {torch.__version__}, seed {s.seed}, training took "
-        f"{found.seconds:.0f} s. After section 4 of Dherin et al., Learning without training, arXiv 2507.16003.",
-    )
