@@ -102,7 +102,7 @@ def test_benches_are_listed() -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("bench", "prefx"), "There is no benchmark 'prefx'; did you mean prefix?"),
+        (("bench", "prefx"), "There is no benchmark 'prefx'; did you mean prefix"),
         (("demo", "--steps", "0"), "--steps"),
         (("demo", "--out", "/proc/nowhere"), "--out is '/proc/nowhere', which cannot be written to"),
         (("nonsense",), "nonsense"),

@@ -1,9 +1,9 @@
 """Pretrained language models: their anatomy, and patches that stand for a context."""
 
 from inweights.models._anatomy import Anatomy as Anatomy
-from inweights.models._anatomy import Block as Block
-from inweights.models._anatomy import Control as Control
 from inweights.models._anatomy import anatomy as anatomy
+from inweights.models._block import Block as Block
+from inweights.models._block import Control as Control
 from inweights.models._export import merged as merged
 from inweights.models._export import portable as portable
 from inweights.models._export import to_peft as to_peft

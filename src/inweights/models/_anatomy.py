@@ -6,66 +6,18 @@ made, what depends on what (by automatic differentiation), and which modules are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
+from inweights.models._block import Block
+from inweights.models._dissect import controls, dissect
+from inweights.models._hidden import hidden, run, vocabulary
 from inweights.models._precision import KeepFloat64
-from inweights.models._tape import Product, Tape, matrices
-
-Tail = Literal["sum", "post-norm", "branch-norm", "head"]
-
-
-@dataclass(frozen=True)
-class Control:
-    """A parameter that can be changed; `transposed` if it is stored as `(in, out)`, `experts` how many it holds."""
-
-    name: str
-    transposed: bool = False
-    experts: int = 0
-
-
-@dataclass(frozen=True)
-class Block:
-    """What a block offers.
-
-    - `inputs`: the matrices that read the MLP's input, where that input sees the context.
-    - `outputs`: the last matrices: what they add reaches the block's output through nothing but scaling.
-    - `tail`: what follows the sum of stream and branch: nothing (`"sum"`), a norm of the sum (`"post-norm"`), or
-      a norm on the branch before the sum (`"branch-norm"`), whose module is `norm`. `"head"`: no block could be
-      patched, and the matrix of the logits carries everything.
-    - `scale`, `shift`: the norm's own parameters, which are output controls of a `"branch-norm"`.
-    - `unit`: whether the last matrix adds to the output as it is, each row a token.
-    - `entry`: the norm whose result the MLP reads, if one stands between it and the stream.
-    - `reason`: why nothing can be patched here; empty if something can.
-    """
-
-    name: str
-    inputs: tuple[Control, ...] = ()
-    outputs: tuple[Control, ...] = ()
-    tail: Tail = "sum"
-    norm: str = ""
-    scale: str = ""
-    shift: str = ""
-    unit: bool = False
-    entry: str = ""
-    reason: str = ""
-
-    @property
-    def supported(self) -> bool:
-        return not self.reason
-
-    @property
-    def adding(self) -> tuple[str, ...]:
-        """The parameters that add a vector to the block's output."""
-        if self.tail == "branch-norm":
-            return (self.shift or self.scale,)
-        return tuple(c.name for c in self.outputs)
+from inweights.models._tape import Tape, matrices
 
 
 @dataclass(frozen=True)
@@ -97,7 +49,7 @@ def anatomy(model: nn.Module, ids: Tensor | None = None) -> Anatomy:
     def look(name: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
             with torch.enable_grad():
-                found[name] = _dissect(name, module, args, kwargs)
+                found[name] = dissect(name, module, args, kwargs)
 
         return hook
 
@@ -122,53 +74,8 @@ def _head(model: nn.Module, ids: Tensor) -> Block:
         logits = run(model, ids)
     for p in reversed(tape.products):
         if p.x.shape[1] == ids.shape[1] and p.made.shape == logits.shape and torch.equal(p.made, logits):
-            return Block("", outputs=_controls([p], watched), tail="head", unit=True)
+            return Block("", outputs=controls([p], watched), tail="head", unit=True)
     return Block("", tail="head", reason="its logits are not the result of one last matrix")
-
-
-def vocabulary(model: nn.Module) -> int:
-    """How many tokens the model knows."""
-    table: Any = cast(Any, model).get_input_embeddings()
-    first: Any = table[0] if isinstance(table, nn.ModuleList) else table
-    return len(first.weight)
-
-
-def run(model: nn.Module, ids: Tensor, **kwargs: Any) -> Tensor:
-    """The logits of a plain forward without caches."""
-    return model(input_ids=ids, use_cache=False, **kwargs).logits
-
-
-def hidden(value: Any) -> Tensor:
-    """The hidden states in what a block takes or returns."""
-    if isinstance(value, Tensor):
-        return value
-    if isinstance(value, Sequence) and value and isinstance(value[0], Tensor):
-        return value[0]
-    for name in ("last_hidden_state", "logits"):
-        if isinstance(getattr(value, name, None), Tensor):
-            return getattr(value, name)
-    raise InputError(f"A block returned {type(value).__name__}, in which no hidden states were found.")
-
-
-def with_hidden(value: Any, new: Tensor) -> Any:
-    """What a block returned, with other hidden states."""
-    if isinstance(value, Tensor):
-        return new
-    if isinstance(value, tuple):
-        return (new, *value[1:])
-    if isinstance(value, list):
-        return [new, *value[1:]]
-    setattr(value, "logits" if hasattr(value, "logits") else "last_hidden_state", new)
-    return value
-
-
-def without_cache(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a block less any cache: some models fill one unasked, and a block that runs again would write
-    to it again."""
-    return {k: None if hasattr(v, "get_seq_length") else v for k, v in kwargs.items()}
-
-
-# --- finding the blocks ------------------------------------------------------------------------------
 
 
 def _chain(model: nn.Module, ids: Tensor) -> list[str]:
@@ -216,222 +123,3 @@ def _body(model: nn.Module) -> str:
     if prefix and isinstance(getattr(model, prefix, None), nn.Module):
         return str(prefix)
     raise InputError("No chain of blocks and no model body was found in this model.")
-
-
-# --- looking inside one ------------------------------------------------------------------------------
-
-
-@dataclass
-class _Norm:
-    name: str
-    module: nn.Module
-    x: Tensor
-    y: Tensor
-
-
-def _dissect(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Block:
-    """Runs one block again, with gradients, and reads its structure off the graph."""
-    prefix = f"{name}."
-    watched = matrices(module, prefix)
-    kwargs = without_cache(kwargs)
-    with (
-        _grounded(args, kwargs) as (args, kwargs, x),
-        _norms(module, prefix) as norms,
-        Tape(watched) as tape,
-    ):
-        out = hidden(module.forward(*args, **kwargs))
-    products = [p for p in tape.products if p.made.requires_grad]
-    if x is None or not products:
-        return Block(name, reason="no product of its hidden states with a parameter was seen")
-    if out.ndim != 3:
-        return Block(name, reason=f"its output has {out.ndim} dimensions instead of 3")
-    tail, norm, goal = _tail(out, norms, products)
-    if goal is None:
-        return Block(name, reason="no last matrix adds to its output through scaling alone")
-    adding = _adding(goal, products, out.shape[1])
-    last = _last(adding, out.shape[1])
-    names = {p.name for p in adding}
-    inputs = _inputs(goal, [p for p in products if p.name not in names], x, out.shape[1])
-    scale = shift = ""
-    if tail == "branch-norm" and norm is not None:
-        own = dict(norm.module.named_parameters())
-        scale = f"{norm.name}.weight" if "weight" in own else ""
-        shift = f"{norm.name}.bias" if "bias" in own else ""
-    return Block(
-        name,
-        inputs=_controls(inputs, watched),
-        outputs=_controls(last, watched),
-        tail=tail,
-        norm=norm.name if norm else "",
-        scale=scale,
-        shift=shift,
-        unit=_is_unit(goal, last, out.shape[1]),
-        entry=next((n.name for n in norms if inputs and _same(n.y.reshape(-1, n.y.shape[-1]), inputs[0].x[0])), ""),
-    )
-
-
-@contextmanager
-def _grounded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any, Tensor | None]]:
-    """The block's inputs with the hidden states as a leaf of the graph."""
-    for i, a in enumerate(args):
-        if isinstance(a, Tensor) and a.is_floating_point() and a.ndim >= 3:
-            x = a.detach().clone().requires_grad_()
-            yield (*args[:i], x, *args[i + 1 :]), kwargs, x
-            return
-    for key, a in kwargs.items():
-        if isinstance(a, Tensor) and a.is_floating_point() and a.ndim == 3:
-            x = a.detach().clone().requires_grad_()
-            yield args, {**kwargs, key: x}, x
-            return
-    yield args, kwargs, None
-
-
-@contextmanager
-def _norms(module: nn.Module, prefix: str) -> Iterator[list[_Norm]]:
-    """The leaf modules that behave as norms: what they return keeps its size when their input is doubled."""
-    seen: list[_Norm] = []
-    busy = False
-
-    def hook(name: str) -> Any:
-        def look(m: nn.Module, args: tuple[Any, ...], y: Any) -> None:
-            nonlocal busy
-            if busy or not isinstance(y, Tensor) or not args or not isinstance(args[0], Tensor):
-                return
-            x = args[0]
-            if x.shape != y.shape or any(p.ndim > 1 for p in m.parameters()):
-                return
-            busy = True
-            with torch.no_grad():
-                # Far from zero, where the ε of the norm does not count.
-                big = m.forward(x.detach() * 1e4, *args[1:]), m.forward(x.detach() * 2e4, *args[1:])
-            busy = False
-            if torch.allclose(big[0], big[1], rtol=1e-3, atol=1e-6) and not torch.allclose(big[0], x.detach() * 1e4):
-                seen.append(_Norm(prefix + name, m, x, y))
-
-        return look
-
-    hooks = [
-        m.register_forward_hook(hook(name))
-        for name, m in module.named_modules()
-        if name and not any(True for _ in m.children())
-    ]
-    try:
-        yield seen
-    finally:
-        for h in hooks:
-            h.remove()
-
-
-def _tail(out: Tensor, norms: list[_Norm], products: list[Product]) -> tuple[Tail, _Norm | None, Tensor | None]:
-    """What lies between the last matrices and the output, and the tensor that those add to."""
-    tokens = out.shape[1]
-    if _adding(out, products, tokens):
-        return "sum", None, out
-    for norm in reversed(norms):
-        if norm.y.shape != out.shape or not norm.x.requires_grad:
-            continue
-        if _same(norm.y, out) and _adding(norm.x, products, tokens):
-            return "post-norm", norm, norm.x
-        if _scales(out, norm.y, tokens) and _adding(norm.x, products, tokens):
-            return "branch-norm", norm, norm.x
-    return "sum", None, None
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    return a is b or (a.shape == b.shape and torch.equal(a, b))
-
-
-def _probe(goal: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
-    """Two cotangents at the last token: ones, and noise. `goal` has shape `(1, tokens, width)`."""
-    ones, noise = torch.zeros_like(goal), torch.zeros_like(goal)
-    ones[:, tokens - 1] = 1
-    generator = torch.Generator().manual_seed(0)
-    r = torch.randn(goal.shape[-1], generator=generator, dtype=torch.float64).to(goal)
-    noise[:, tokens - 1] = r
-    return ones, noise
-
-
-def _scales(goal: Tensor, source: Tensor, tokens: int) -> bool:
-    """Whether `source` reaches `goal`, at the last token, by scaling its coordinates and nothing else."""
-    ones, noise = _probe(goal, tokens)
-    g1, g2 = (torch.autograd.grad(goal, source, c, retain_graph=True, allow_unused=True)[0] for c in (ones, noise))
-    return g1 is not None and g2 is not None and _diagonal(g1, g2, noise[0, tokens - 1])
-
-
-def _diagonal(g1: Tensor, g2: Tensor, r: Tensor) -> bool:
-    if g1.shape[-1] != r.shape[0] or not bool((g1 != 0).any()):
-        return False
-    tolerance = 1e-6 if g1.dtype == torch.float64 else 1e-3
-    return torch.allclose(g2, g1 * r, rtol=tolerance, atol=tolerance * float(g1.abs().max()))
-
-
-def _adding(goal: Tensor, products: list[Product], tokens: int) -> list[Product]:
-    """The products that add to `goal` through scaling alone."""
-    ones, noise = _probe(goal, tokens)
-    made = [p.made for p in products]
-    g1s = torch.autograd.grad(goal, made, ones, create_graph=True, allow_unused=True)
-    g2s = torch.autograd.grad(goal, made, noise, retain_graph=True, allow_unused=True)
-    r = noise.reshape(-1, goal.shape[-1])[tokens - 1]
-    return [
-        p
-        for p, g1, g2 in zip(products, g1s, g2s, strict=True)
-        if g1 is not None and g2 is not None and _diagonal(p.rows(g1).detach(), p.rows(g2), r) and _constant(g1, p.made)
-    ]
-
-
-def _constant(g: Tensor, made: Tensor) -> bool:
-    """Whether the scaling does not depend on what is scaled: a sigmoid acts on coordinates too, but is not linear."""
-    if not g.requires_grad:
-        return True
-    bend = torch.autograd.grad(g.sum(), made, retain_graph=True, allow_unused=True)[0]
-    return bend is None or not bool((bend.abs() > 1e-9 * g.detach().abs().max()).any())
-
-
-def _last(adding: list[Product], tokens: int) -> list[Product]:
-    """The output controls among them: one that serves every token is enough, otherwise all experts together."""
-    for p in reversed(adding):
-        if p.experts is None and p.x.shape[1] == tokens:
-            return [p]
-    return adding
-
-
-def _is_unit(goal: Tensor, last: list[Product], tokens: int) -> bool:
-    if len(last) != 1 or last[0].experts is not None:
-        return False
-    ones, _ = _probe(goal, tokens)
-    g = last[0].rows(torch.autograd.grad(goal, last[0].made, ones, retain_graph=True)[0])[0]
-    return bool((g[-1] == 1).all()) and bool((g[:-1] == 0).all())
-
-
-def _inputs(goal: Tensor, products: list[Product], x: Tensor, tokens: int) -> list[Product]:
-    """The products that read the input of the MLP: it sees other tokens, and acts on its own token alone."""
-    _, noise = _probe(goal, tokens)
-    made = [p.made for p in products]
-    influence = torch.autograd.grad(goal, made, noise, retain_graph=True, allow_unused=True) if made else ()
-    for p, g in zip(reversed(products), reversed(influence), strict=True):
-        if g is None or not bool((g != 0).any()) or p.x.shape[1] != tokens or p.experts is not None:
-            continue
-        if bool((p.rows(g)[0, :-1] != 0).any()) or not p.x.requires_grad:
-            continue  # it acts on later tokens too: part of the contextual layer
-        seen = torch.autograd.grad(p.x[0, -1].sum(), x, retain_graph=True, allow_unused=True)[0]
-        if seen is None or not bool((seen.reshape(tokens, -1)[:-1] != 0).any()):
-            continue  # it does not see the context
-        z = p.x[0]
-        return [p, *(q for q in products if q is not p and q.x.shape[-1] == z.shape[-1] and _rows_of(q.x, z))]
-    return []
-
-
-def _rows_of(rows: Tensor, z: Tensor) -> bool:
-    """Whether all rows are rows of `z`: the tokens that an expert was given."""
-    flat = rows.reshape(-1, rows.shape[-1])
-    if len(flat) == 0 or len(flat) > 64 * len(z):
-        return False
-    return bool((flat.unsqueeze(1) == z).all(-1).any(-1).all())
-
-
-def _controls(products: list[Product], watched: dict[str, Tensor]) -> tuple[Control, ...]:
-    seen = {
-        p.name: Control(p.name, p.transposed, watched[p.name].shape[0] if watched[p.name].ndim == 3 else 0)
-        for p in products
-    }
-    return tuple(seen.values())

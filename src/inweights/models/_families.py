@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from inweights._errors import InputError, unknown
-from inweights.models._anatomy import Anatomy, anatomy, run
+from inweights.models._anatomy import Anatomy, anatomy
+from inweights.models._hidden import run
 from inweights.models._precision import KeepFloat64
 from inweights.models._run import Mode, goals, inputs, solve
 from inweights.models._tiny import tiny

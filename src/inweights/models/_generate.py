@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
-from inweights.models._anatomy import run
+from inweights.models._hidden import run
 from inweights.models._patch import full_precision, patch
 from inweights.models._prompt import Prompt
 from inweights.models._run import inputs, step, takes_positions

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
+from inweights.models._block_patch import BlockPatch
 from inweights.models._load import Model, as_model
 from inweights.models._precision import KeepFloat64
 from inweights.models._prompt import Prompt
 from inweights.models._run import Mode, goals, solve
-from inweights.models._solve import BlockPatch
 from inweights.theory import exchanged
 
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from inweights._errors import InputError
 from inweights._files import write_atomic
-from inweights.models._anatomy import Block, Control
+from inweights.models._block import Block, Control
+from inweights.models._block_patch import BlockPatch
 from inweights.models._load import Model
 from inweights.models._patch import Patch
-from inweights.models._solve import BlockPatch
 from inweights.theory import Update
 
 FORMAT = "inweights-patch-1"

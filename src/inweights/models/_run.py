@@ -10,8 +10,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from inweights.models._anatomy import Anatomy, Block, hidden, run
-from inweights.models._solve import BlockPatch, Goal, Rerun, solve_static, solve_token, stacked
+from inweights.models._anatomy import Anatomy
+from inweights.models._block import Block
+from inweights.models._block_patch import BlockPatch, Goal, stacked
+from inweights.models._hidden import hidden, run
+from inweights.models._rerun import Rerun
+from inweights.models._solve import solve_static, solve_token
 from inweights.models._tape import Tape
 
 Mode = Literal["token", "static", "output"]

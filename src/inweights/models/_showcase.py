@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from inweights.models._anatomy import run
 from inweights.models._generate import generate
+from inweights.models._hidden import run
 from inweights.models._load import load
 from inweights.models._patch import patch
 from inweights.models._prompt import Prompt

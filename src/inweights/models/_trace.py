@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from inweights.models._anatomy import Block
+from inweights.models._block import Block
+from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import full_precision, require_supported
 from inweights.models._prompt import Prompt
 from inweights.models._run import goals, solve, takes_positions
-from inweights.models._solve import BlockPatch
 from inweights.models._twin import owner, twins
 
 

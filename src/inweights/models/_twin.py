@@ -14,7 +14,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from inweights._errors import InputError
-from inweights.models._anatomy import Anatomy, Block, hidden, with_hidden
+from inweights.models._anatomy import Anatomy
+from inweights.models._block import Block
+from inweights.models._hidden import hidden, with_hidden
 
 
 def twins(anatomy: Anatomy, model: nn.Module) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inweights.models._anatomy import run
+from inweights.models._hidden import run
 from inweights.models._patch import Patch, full_precision
 from inweights.models._prompt import Prompt
 from inweights.models._run import inputs, step

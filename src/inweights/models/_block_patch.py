@@ -1,0 +1,104 @@
+"""`BlockPatch`: the changes of one block, in factors; and the goal that they are solved for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from inweights.models._block import Block, Control
+from inweights.theory import Update
+
+Slot = tuple[str, int]
+"""A matrix: the parameter's name, and which expert of it (−1 for a plain matrix)."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the full context makes of the query tokens at one block: both `(tokens, width)`.
+
+    - `read`: the input of the MLP, if the block has input controls.
+    - `said`: the block's output (before the norm, where a norm of the sum ends the block).
+    """
+
+    read: Tensor | None
+    said: Tensor
+
+    def at(self, token: int) -> Goal:
+        """The goal of one query token."""
+        pick = slice(token, token + 1)
+        return Goal(None if self.read is None else self.read[pick], self.said[pick])
+
+
+@dataclass(frozen=True, eq=False)
+class BlockPatch:
+    """The changes of one block, in factors. Leading dimension: the query token in token mode, none in static mode.
+
+    - `read`: the map of the MLP's input, `z → z + Δz`; each input control `W` gets `W` times it.
+    - `added`: updates of the last matrices.
+    - `moved`: changes of vectors (the scale or bias of a norm).
+    - `residual`, `condition`, `rank`, `exact`: how far the solution can be trusted; see `theory.Solution`.
+    """
+
+    block: Block
+    read: Update | None = None
+    added: Mapping[Slot, Update] = field(default_factory=dict)
+    moved: Mapping[str, Tensor] = field(default_factory=dict)
+    residual: float = 0.0
+    condition: float = 1.0
+    rank: int = 1
+    exact: bool = True
+
+    def at(self, token: int) -> BlockPatch:
+        """The changes for one query token."""
+        return BlockPatch(
+            self.block,
+            None if self.read is None else self.read[token],
+            {slot: update[token] for slot, update in self.added.items()},
+            {name: delta[token] for name, delta in self.moved.items()},
+            self.residual, self.condition, self.rank, self.exact,
+        )  # fmt: skip
+
+    def parameters(self, model: nn.Module) -> dict[str, Tensor]:
+        """The changed parameters, dense."""
+        new: dict[str, Tensor] = {}
+        with torch.no_grad():
+            if self.read is not None:
+                for control in self.block.inputs:
+                    W = model.get_parameter(control.name)
+                    new[control.name] = W + _effect(self.read, W, control)
+            turned = {c.name: c.transposed for c in self.block.outputs}
+            for (name, expert), update in self.added.items():
+                changed = new.setdefault(name, model.get_parameter(name).detach().clone())
+                change = update.dense().mT if turned[name] else update.dense()
+                (changed if expert < 0 else changed[expert]).add_(change)
+            for name, delta in self.moved.items():
+                new[name] = model.get_parameter(name) + delta
+        return new
+
+
+def stacked(patches: Sequence[BlockPatch]) -> BlockPatch:
+    """The changes of one block for several tokens, from those of each."""
+    first = patches[0]
+
+    def beside(updates: Sequence[Update | None]) -> Update:
+        like = next(u for u in updates if u is not None)
+        zero = Update(torch.zeros_like(like.u), torch.zeros_like(like.v))
+        parts = [u or zero for u in updates]  # an expert that a token does not visit stays as it is
+        return Update(torch.cat([p.u for p in parts]), torch.cat([p.v for p in parts]))
+
+    slots = dict.fromkeys(slot for p in patches for slot in p.added)
+    return BlockPatch(
+        first.block,
+        None if first.read is None else beside([p.read for p in patches]),
+        {slot: beside([p.added.get(slot) for p in patches]) for slot in slots},
+        {name: torch.cat([p.moved[name] for p in patches]) for name in first.moved},
+    )
+
+
+def _effect(read: Update, W: Tensor, control: Control) -> Tensor:
+    """`W M`, dense, in the way in which `W` is stored."""
+    change = read.premultiplied(W.mT if control.transposed else W).dense()
+    return change.mT if control.transposed else change

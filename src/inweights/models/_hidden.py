@@ -1,0 +1,52 @@
+"""Running a model plainly, and the hidden states in what its blocks take and return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from torch import Tensor, nn
+
+from inweights._errors import InputError
+
+
+def vocabulary(model: nn.Module) -> int:
+    """How many tokens the model knows."""
+    table: Any = cast(Any, model).get_input_embeddings()
+    first: Any = table[0] if isinstance(table, nn.ModuleList) else table
+    return len(first.weight)
+
+
+def run(model: nn.Module, ids: Tensor, **kwargs: Any) -> Tensor:
+    """The logits of a plain forward without caches."""
+    return model(input_ids=ids, use_cache=False, **kwargs).logits
+
+
+def hidden(value: Any) -> Tensor:
+    """The hidden states in what a block takes or returns."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, Sequence) and value and isinstance(value[0], Tensor):
+        return value[0]
+    for name in ("last_hidden_state", "logits"):
+        if isinstance(getattr(value, name, None), Tensor):
+            return getattr(value, name)
+    raise InputError(f"A block returned {type(value).__name__}, in which no hidden states were found.")
+
+
+def with_hidden(value: Any, new: Tensor) -> Any:
+    """What a block returned, with other hidden states."""
+    if isinstance(value, Tensor):
+        return new
+    if isinstance(value, tuple):
+        return (new, *value[1:])
+    if isinstance(value, list):
+        return [new, *value[1:]]
+    setattr(value, "logits" if hasattr(value, "logits") else "last_hidden_state", new)
+    return value
+
+
+def without_cache(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a block less any cache: some models fill one unasked, and a block that runs again would write
+    to it again."""
+    return {k: None if hasattr(v, "get_seq_length") else v for k, v in kwargs.items()}
