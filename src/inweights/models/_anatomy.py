@@ -103,6 +103,7 @@ def _chain(model: nn.Module, ids: Tensor) -> list[str]:
         child.register_forward_hook(hook(f"{name}.{i}"), with_kwargs=True)
         for name, m in lists
         for i, child in m.named_children()
+        if any(True for _ in child.children())  # a bare matrix is no block
     ]
     try:
         with torch.no_grad(), KeepFloat64():

@@ -169,8 +169,17 @@ def _adding(goal: Tensor, products: list[Product], tokens: int) -> list[Product]
     return [
         p
         for p, g1, g2 in zip(products, g1s, g2s, strict=True)
-        if g1 is not None and g2 is not None and _diagonal(p.rows(g1).detach(), p.rows(g2), r) and _constant(g1, p.made)
+        if g1 is not None
+        and g2 is not None
+        and _diagonal(p.rows(g1).detach(), p.rows(g2), r)
+        and _constant(g1, p.made)
+        and _alone(p, p.rows(g1), tokens)
     ]
+
+
+def _alone(p: Product, g: Tensor, tokens: int) -> bool:
+    """Whether a row reaches its own token only: a convolution behind the last matrix would mix them."""
+    return p.experts is not None or p.x.shape[1] != tokens or not bool((g[0, :-1] != 0).any())
 
 
 def _constant(g: Tensor, made: Tensor) -> bool:
