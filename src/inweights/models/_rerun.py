@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from inweights._errors import InputError
 from inweights.models._block import Block
 from inweights.models._block_patch import Slot
 from inweights.models._hidden import without_cache
@@ -146,6 +147,11 @@ def features(tape: Tape, aim: Tensor, rows: Tensor, block: Block) -> tuple[dict[
             if slot not in found:
                 found[slot] = p.x.new_zeros(n, p.x.shape[-1])
             found[slot][token] += (share * p.x[e, r]).detach()
+    if not bool(scale.any(-1).all()):
+        raise InputError(
+            f"The last matrices of {block.name} do not reach each query token by themselves (something behind them "
+            "mixes tokens), so one change for several tokens cannot be solved: use token mode."
+        )
     return found, scale
 
 
