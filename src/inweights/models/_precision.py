@@ -12,6 +12,18 @@ from torch.overrides import TorchFunctionMode
 _LOW = (torch.float32, torch.bfloat16, torch.float16)
 
 
+# Products do not promote their arguments, as sums do: a factor that stayed float64 meets one made in float32.
+_PRODUCTS = (
+    torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.bmm, torch.Tensor.bmm, torch.mm, torch.Tensor.mm,
+)  # fmt: skip
+
+
+def _levelled(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not any(isinstance(a, Tensor) and a.dtype == torch.float64 for a in args):
+        return args
+    return tuple(a.double() if isinstance(a, Tensor) and a.dtype in _LOW else a for a in args)
+
+
 class KeepFloat64(TorchFunctionMode):
     """While active, casts of float64 tensors to lower precision do nothing.
 
@@ -38,6 +50,8 @@ class KeepFloat64(TorchFunctionMode):
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
+        if func in _PRODUCTS:
+            args = _levelled(args)
         first = args[0] if args else kwargs.get("input")
         if not isinstance(first, Tensor) or first.dtype != torch.float64:
             return func(*args, **kwargs)
