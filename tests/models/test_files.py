@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from inweights import InputError
-from inweights.models import Model, Patch, Prompt, anatomy, load, load_patch, merged, patch, to_peft, verify
+from inweights.models import Model, Patch, Prompt, anatomy, load, load_patch, merged, patch, to_gguf, to_peft, verify
 from inweights.models._load import as_model
 from inweights.models._run import inputs
 from inweights.models._tiny import tiny
@@ -119,6 +119,23 @@ def test_peft_loads_the_adapter_and_merges_it(name: str, tmp_path: Path) -> None
     assert (bare - want).abs().max() > 0.1
     whole = adapted.merge_and_unload()
     torch.testing.assert_close(logits(whole, asked), want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_gguf_adapter_holds_the_same_changes(tmp_path: Path) -> None:
+    import gguf
+
+    of = model(dtype=torch.float32)
+    made = patch(prompt(of), "static")
+    path = to_gguf(made, of, tmp_path / "a.gguf")
+    reader = gguf.GGUFReader(path)
+    said = {t.name: torch.from_numpy(t.data.copy()) for t in reader.tensors}
+    alpha = float(reader.fields["adapter.lora.alpha"].parts[-1][0])
+    A, B = said["blk.1.ffn_down.weight.lora_a"], said["blk.1.ffn_down.weight.lora_b"]
+    name = "model.layers.1.mlp.down_proj.weight"
+    changed = made.parameters(of)[name] - of.model.get_parameter(name)
+    torch.testing.assert_close(B @ A * (alpha / A.shape[0]), changed, rtol=1e-4, atol=1e-5)
+    assert len(said) == 2 * 3 * len(made.blocks)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.gguf"]
 
 
 def test_a_merged_checkpoint_needs_nothing_else(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Patches for other programs: a PEFT LoRA adapter, or a checkpoint with the changes merged in."""
+"""Patches for other programs: a LoRA adapter for PEFT or llama.cpp, or a checkpoint with the changes merged in."""
 
 from __future__ import annotations
 
@@ -75,6 +75,44 @@ def to_peft(patch: Patch, model: Model, folder: Path, strength: float = 1.0) -> 
         save_file(tensors, half / "adapter_model.safetensors", metadata={"format": "pt"})
 
     return _whole(folder, write)
+
+
+def to_gguf(patch: Patch, model: Model, path: Path, strength: float = 1.0) -> Path:
+    """A LoRA adapter for llama.cpp, for the GGUF of the same base model."""
+    try:
+        import gguf
+    except ImportError:
+        raise InputError("GGUF adapters need the gguf package: pip install 'inweights[gguf]'.") from None
+    config: Any = model.model.config
+    known = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
+    if config.model_type not in known:
+        raise InputError(f"The GGUF format has no name for models of type {config.model_type!r}.")
+    factors = lora(patch, model, strength)
+    names = gguf.get_tensor_name_map(known[config.model_type], len(model.anatomy.blocks))
+    theirs = {name: names.get_name(name) for name in factors}
+    missing = [name for name, found in theirs.items() if found is None]
+    if missing:
+        raise InputError(f"The GGUF format has no name for {missing[0]!r} of this model.")
+    alpha = max(A.shape[0] for A, _ in factors.values())
+    half = path.with_name(f".{path.name}.half")
+    try:
+        writer = gguf.GGUFWriter(str(half), config.model_type)
+        writer.add_string("general.type", "adapter")
+        writer.add_string("adapter.type", "lora")
+        writer.add_float32("adapter.lora.alpha", float(alpha))
+        for name, (A, B) in factors.items():
+            # llama.cpp scales by alpha over the rank of each matrix: undo that where ranks differ.
+            scaled = B * (A.shape[0] / alpha)
+            writer.add_tensor(f"{theirs[name]}.weight.lora_a", A.float().cpu().contiguous().numpy())
+            writer.add_tensor(f"{theirs[name]}.weight.lora_b", scaled.float().cpu().contiguous().numpy())
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        half.replace(path)
+    finally:
+        half.unlink(missing_ok=True)
+    return path
 
 
 def merged(patch: Patch, model: Model, folder: Path) -> Path:
