@@ -160,6 +160,8 @@ def test_positions_are_absolute_or_shifted(smollm2: Model) -> None:
     moved = Prompt(smollm2, "My name is Bob. I live in Rome.", "Who", keep="Bob", positions="shifted")
     assert moved.reduced_positions[0].tolist() == list(range(len(at)))
     assert verify(moved, patch(moved, "static")).verdict == "PASS"
+    found = generate(Prompt(smollm2, CONTEXT, "Hello! My", positions="shifted"), 3)
+    assert found.patched == found.prompted != found.bare
 
 
 def test_a_list_of_prompts_is_a_batch(smollm2: Model) -> None:

@@ -23,6 +23,9 @@ Keep = Annotated[
     str, typer.Option(help="A piece of the context that stays a prompt; it must occur once.", metavar="TEXT")
 ]
 Chat = Annotated[bool, typer.Option("--chat", help="Context is the system turn, query a user turn.")]
+Shifted = Annotated[
+    bool, typer.Option("--shifted", help="Number what is left from 0, as a server would, instead of in place.")
+]
 Static = Annotated[bool, typer.Option("--static", help="One weight change for the whole query.")]
 
 
@@ -44,9 +47,17 @@ def open_model(name: str, dtype: str, device: str) -> Model:
     return load(name, dtype=dtype, device_map="auto") if device == "auto" else load(name, dtype=dtype, device=device)
 
 
-def open_prompt(model: Model, context: str, query: str, keep: str = "", chat: bool = False) -> Prompt:
+def open_prompt(
+    model: Model, context: str, query: str, keep: str = "", chat: bool = False, shifted: bool = False
+) -> Prompt:
     """The prompt of the options."""
     from inweights.models import Prompt
 
     said = text("--context", context), text("--query", query)
-    return Prompt(model, *said, keep=text("--keep", keep) if keep else None, chat=chat)
+    return Prompt(
+        model,
+        *said,
+        keep=text("--keep", keep) if keep else None,
+        chat=chat,
+        positions="shifted" if shifted else "absolute",
+    )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, open_model, open_prompt
+from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Shifted, open_model, open_prompt
 from inweights.cli._output import Json, emit, say
 
 
@@ -16,6 +16,7 @@ def generate(
     model: ModelName = "smollm2",
     keep: Keep = "",
     chat: Chat = False,
+    shifted: Shifted = False,
     new_tokens: Annotated[int, typer.Option(help="How many tokens.", min=1)] = 20,
     dtype: Dtype = "float32",
     device: Device = "cpu",
@@ -25,7 +26,7 @@ def generate(
     from inweights import models
 
     loaded = open_model(model, dtype, device)
-    prompt = open_prompt(loaded, context, query, keep, chat)
+    prompt = open_prompt(loaded, context, query, keep, chat, shifted)
     found = models.generate(prompt, new_tokens)
     words = {name: loaded.tokenizer.decode(getattr(found, name)) for name in ("prompted", "bare", "patched")}
     if as_json:

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Static, open_model, open_prompt
+from inweights.cli._model import (
+    Chat,
+    Context,
+    Device,
+    Dtype,
+    Keep,
+    ModelName,
+    Query,
+    Shifted,
+    Static,
+    open_model,
+    open_prompt,
+)
 from inweights.cli._output import Json, emit, say
 
 
@@ -19,6 +31,7 @@ def patch(
     keep: Keep = "",
     static: Static = False,
     chat: Chat = False,
+    shifted: Shifted = False,
     dtype: Dtype = "float32",
     device: Device = "cpu",
     as_json: Json = False,
@@ -29,7 +42,7 @@ def patch(
 
     folder_for("--out", out.parent)
     loaded = open_model(model, dtype, device)
-    prompt = open_prompt(loaded, context, query, keep, chat)
+    prompt = open_prompt(loaded, context, query, keep, chat, shifted)
     made = models.patch(prompt, "static" if static else "token")
     models.save(made, out)
     report = made.report()

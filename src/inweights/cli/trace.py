@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, open_model, open_prompt
+from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Shifted, open_model, open_prompt
 from inweights.cli._output import Json, emit, say, table
 
 
@@ -17,6 +17,7 @@ def trace(
     model: ModelName = "smollm2",
     keep: Keep = "",
     chat: Chat = False,
+    shifted: Shifted = False,
     leave_one_out: Annotated[bool, typer.Option("--leave-one-out", help="What each token adds to all others.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the heat-map here (PNG), with its table beside it.")] = None,
     dtype: Dtype = "float32",
@@ -30,7 +31,7 @@ def trace(
     if out is not None:
         folder_for("--out", out.parent)
     loaded = open_model(model, dtype, device)
-    prompt = open_prompt(loaded, context, query, keep, chat)
+    prompt = open_prompt(loaded, context, query, keep, chat, shifted)
     found = models.trace(prompt, leave_one_out=leave_one_out)
     if out is not None:
         from inweights.report import heatmap

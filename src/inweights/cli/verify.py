@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Static, open_model, open_prompt
+from inweights.cli._model import (
+    Chat,
+    Context,
+    Device,
+    Dtype,
+    Keep,
+    ModelName,
+    Query,
+    Shifted,
+    Static,
+    open_model,
+    open_prompt,
+)
 from inweights.cli._output import Json, emit, say, table
 
 
@@ -18,6 +30,7 @@ def verify(
     keep: Keep = "",
     static: Static = False,
     chat: Chat = False,
+    shifted: Shifted = False,
     new_tokens: Annotated[int, typer.Option(help="Also generate this many tokens both ways.", min=0)] = 0,
     patch: Annotated[Path | None, typer.Option(help="Prove this patch file instead of a new patch.")] = None,
     dtype: Dtype = "float32",
@@ -28,7 +41,7 @@ def verify(
     from inweights import models
 
     loaded = open_model(model, dtype, device)
-    prompt = open_prompt(loaded, context, query, keep, chat)
+    prompt = open_prompt(loaded, context, query, keep, chat, shifted)
     made = models.load_patch(patch, loaded) if patch else models.patch(prompt, "static" if static else "token")
     proof = models.verify(prompt, made)
     found = proof.as_json()

@@ -78,6 +78,7 @@ def patched_cached(prompt: Prompt, new_tokens: int) -> list[int]:
     seen[1, prompt.left] = 1
     ids = prompt.ids.expand(2, -1)
     positions = torch.arange(n, device=ids.device).expand(2, -1).clone()
+    positions[1, prompt.left] = prompt.reduced_positions[0]
     rows = slice(prompt.context_tokens, None)
     cache: Any = None
     said: list[int] = []
@@ -99,7 +100,7 @@ def patched_anew(prompt: Prompt, new_tokens: int) -> list[int]:
     ids = prompt.ids
     said: list[int] = []
     for _ in range(new_tokens):
-        now = Prompt(model, ids[:, :-1], ids[:, -1:])
+        now = Prompt(model, ids[:, :-1], ids[:, -1:], positions=prompt.positions)
         with patch(now).applied(model):
             logits = run(net, now.reduced_ids, **inputs(net, now.reduced_ids, now.reduced_positions))
         said.append(int(logits[0, -1].argmax()))

@@ -109,8 +109,8 @@ def unpackable(prompt: Prompt, keeps: Tensor) -> str:
     require_supported(model)
     if len(prompt.left) > prompt.asked:
         return "tokens are kept, and each copy's twin would need a run of them by itself"
-    if not takes_positions(model.model):
-        return "the model takes no positions"
+    if not takes_positions(model.model) or prompt.positions == "shifted":
+        return "the model takes no positions, or they are shifted"
     if not all(b.inputs for b in model.anatomy.blocks):
         return "a block has no input control"
     return twins(model.anatomy, model.model)
