@@ -164,6 +164,22 @@ def test_positions_are_absolute_or_shifted(smollm2: Model) -> None:
     assert found.patched == found.prompted != found.bare
 
 
+def test_keep_in_chat_is_looked_for_in_what_the_user_wrote(smollm2: Model) -> None:
+    prompt = Prompt(smollm2, "The system is down.", "Hello!", chat=True, keep="system")
+    left = prompt.describe()["left"]
+    assert left.count("Ġsystem") == 1
+    assert "system" not in left  # the template's own word
+
+
+def test_a_model_in_training_mode_is_refused(smollm2: Model) -> None:
+    smollm2.model.train()
+    try:
+        with pytest.raises(InputError, match="in training mode"):
+            Prompt(smollm2.model, [1], [2])
+    finally:
+        smollm2.model.eval()
+
+
 def test_a_list_of_prompts_is_a_batch(smollm2: Model) -> None:
     prompts = [Prompt(smollm2, text, "Hello") for text in ("You are a cat. ", "You are a dog. ")]
     made = patch(prompts)
@@ -182,6 +198,14 @@ def test_a_list_of_prompts_is_a_batch(smollm2: Model) -> None:
         (lambda m: Prompt(m, [1, 2], "Hi", keep="a"), "the context was given as token ids"),
         (lambda m: Prompt(m, [1] * 9000, "Hi"), r"have 9001 tokens, but the limit is \d+"),
         (lambda m: Prompt(m, "a", "b", positions="other"), "`positions` is 'other'"),
+        (lambda m: Prompt(m, torch.ones(2, 3).long(), [1]), r"of shape \(2, 3\) are a batch"),
+        (lambda m: Prompt(m, [1.7], [1]), "Token ids must be whole numbers"),
+        (lambda m: Prompt(m, [10**6], [1]), "is not one of the model's 49152 tokens"),
+        (lambda m: patch(Prompt(m, "a", "b c"), "static").parameters(m, 1), "leave `token` out"),
+        (
+            lambda m: verify(Prompt(m, "a", "b c"), patch(Prompt(m, "a", "b c d"))),
+            "made for 3 query tokens, but",
+        ),
         (lambda m: Prompt(m.model, "a", "b"), "the model has no tokenizer"),
         (lambda m: Prompt(nn.Linear(2, 2), "a", "b"), "`model` is a Linear: pass a transformers causal"),
         (lambda m: patch(Prompt(m, "a", "b"), "other"), "`mode` is 'other'"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from inweights import InputError
-from inweights.models import anatomy, families, family_names, patch, verify
+from inweights.models import anatomy, families, family_names, generate, patch, verify
 from inweights.models._families import CONTROL, EXACT, prove
 from inweights.models._load import as_model
 from inweights.models._prompt import Prompt
@@ -89,6 +89,46 @@ def test_stable_patches_are_better_in_bfloat16(name: str) -> None:
     naive, stable = (verify(prompt, patch(prompt, stable=way)) for way in (False, True))
     assert stable.max_abs_logit_error <= naive.max_abs_logit_error
     assert stable.verdict == naive.verdict == "INCONCLUSIVE"  # nothing is promised in low precision
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    "name", ["llama", "gpt2", "gpt_neox", "bloom", "mixtral", "jamba", "qwen3_next", "lfm2", "gemma3_text", "mpt"]
+)
+def test_several_tokens_over_a_cache(name: str, dtype: torch.dtype) -> None:
+    """Token mode with more than one query token: each over the cache of those before it, whatever cache that is."""
+    model = as_model(tiny(name).to(dtype))
+    ids = (torch.arange(20) * 5 + 35) % 90 + 3
+    prompt = Prompt(model, ids[:9], ids[9:12])
+    proof = verify(prompt, patch(prompt))
+    assert proof.verdict == "PASS", proof
+    assert proof.max_abs_logit_error <= (1e-9 if dtype == torch.float64 else 1e-3)
+
+
+@pytest.mark.parametrize("name", ["bart", "mamba"])
+def test_a_cache_that_cannot_be_stepped_over_is_said_and_text_is_still_right(name: str) -> None:
+    model = as_model(tiny(name))
+    ids = (torch.arange(20) * 5 + 35) % 90 + 3
+    prompt = Prompt(model, ids[:9], ids[9:12])
+    with pytest.raises(InputError, match="cannot be run token by token over its cache"):
+        verify(prompt, patch(prompt))
+    assert verify(prompt, patch(prompt, "static")).verdict == "PASS"
+    one = Prompt(model, ids[:9], ids[9:10])
+    assert verify(one, patch(one)).verdict == "PASS"
+    found = generate(prompt, 3)
+    assert found.patched == found.prompted
+
+
+def test_a_wrong_patch_does_not_pass_because_the_logits_are_small() -> None:
+    model = as_model(tiny("llama").float())
+    with torch.no_grad():
+        model.model.lm_head.weight.mul_(5e-4)
+    ids = (torch.arange(20) * 5 + 35) % 90 + 3
+    right, other = Prompt(model, ids[:9], ids[9:10]), Prompt(model, [50, *ids[1:9].tolist()], ids[9:10])
+    proof = verify(right, patch(other))
+    assert proof.max_abs_logit_error < 1e-3  # below the tolerance, and yet wrong
+    assert proof.verdict == "FAIL"
+    assert verify(right, patch(right)).verdict == "PASS"
 
 
 def test_an_unknown_family_is_named_with_its_neighbours() -> None:

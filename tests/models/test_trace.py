@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inweights.models import Model, Prompt, trace
+from inweights.models import Model, Prompt, patch, trace
 from inweights.models._load import as_model
 from inweights.models._tiny import tiny
 from inweights.models._trace import one_by_one, packed, staircase, unpackable
@@ -22,25 +22,27 @@ def prompt(name: str = "llama", **kwargs: object) -> Prompt:
 def test_packed_copies_give_the_updates_of_each_prefix(name: str, piece: int) -> None:
     asked = prompt(name)
     keeps = staircase(asked)
-    assert unpackable(asked, keeps) == ""
-    ours, each = packed(asked, keeps, piece), one_by_one(asked, keeps)
+    assert unpackable(asked) == ""
+    ours, (each, _) = packed(asked, keeps, piece), one_by_one(asked, keeps)
     for kind in ("input", "output"):
         for mine, other in zip(ours[kind], each[kind], strict=True):
-            torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-10)
-    assert ours["input"][0][:, 0].abs().max() < 1e-12  # nothing read, nothing moved
-    assert ours["input"][0][:, 1:].abs().max() > 0.1
+            for a, b in zip(mine, other, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
+    for u, _ in ours["input"]:
+        assert u[0].abs().max() < 1e-12  # nothing read, nothing moved
+        assert u[1:].abs().max() > 0.1
 
 
 def test_norms_are_those_of_dense_matrices() -> None:
     asked = prompt()
     found = trace(asked)
-    u, v = one_by_one(asked, staircase(asked))["input"]
+    u, v = one_by_one(asked, staircase(asked))[0]["input"][1]
     dense = u.unsqueeze(-1) * v.unsqueeze(-2)
-    steps = torch.linalg.matrix_norm(dense[:, 1:] - dense[:, :-1])
-    torch.testing.assert_close(found.norms.double(), steps, rtol=1e-9, atol=1e-12)
+    steps = torch.linalg.matrix_norm(dense[1:] - dense[:-1])
+    torch.testing.assert_close(found.norms[1].double(), steps, rtol=1e-9, atol=1e-12)
     block = asked.model.anatomy.blocks[1]
     W = torch.cat([asked.model.model.get_parameter(c.name) for c in block.inputs])
-    torch.testing.assert_close(found.totals[1], torch.linalg.matrix_norm(dense[1, 1:]) / W.norm())
+    torch.testing.assert_close(found.totals[1], torch.linalg.matrix_norm(dense[1:]) / W.norm())
     assert found.norms.shape == (len(found.layers), 9)
     assert found.how == "packed"
 
@@ -49,17 +51,32 @@ def test_leave_one_out_compares_with_everything() -> None:
     asked = prompt()
     found = trace(asked, leave_one_out=True)
     keeps = torch.ones(9, 9, dtype=torch.bool) & ~torch.eye(9, dtype=torch.bool)
-    u, v = packed(asked, torch.cat([keeps, torch.ones(1, 9, dtype=torch.bool)]), 64)["input"]
+    u, v = packed(asked, torch.cat([keeps, torch.ones(1, 9, dtype=torch.bool)]), 64)["input"][0]
     dense = u.unsqueeze(-1) * v.unsqueeze(-2)
-    torch.testing.assert_close(found.norms, torch.linalg.matrix_norm(dense[:, -1:] - dense[:, :-1]))
+    torch.testing.assert_close(found.norms[0], torch.linalg.matrix_norm(dense[-1:] - dense[:-1]))
 
 
-@pytest.mark.parametrize("name", ["mixtral", "mamba", "bloom", "gemma3_text", "gptj"])
+@pytest.mark.parametrize(
+    "name", ["mixtral", "mamba", "bloom", "gemma3_text", "gptj", "deepseek_v3", "ministral", "gpt_neox", "dbrx", "lfm2"]
+)
 def test_models_that_cannot_be_packed_are_run_one_by_one_and_say_so(name: str) -> None:
     found = trace(prompt(name))
     assert found.how != "packed"
-    assert found.norms.shape[1] == 9
+    for values in (found.norms, found.totals, found.output_norms, found.output_totals):
+        assert values.shape == (len(found.layers), 9)
+        assert bool(values.isfinite().all())
     assert found.output_norms.max() > 0
+
+
+def test_totals_of_a_mixture_count_its_experts() -> None:
+    asked = prompt("mixtral")
+    found = trace(asked)
+    made = patch(asked).blocks[0].at(2)
+    changed = made.parameters(asked.model.model)
+    own = {c.name: asked.model.model.get_parameter(c.name).detach() for c in made.block.inputs}
+    moved = sum((changed[name] - W).norm() ** 2 for name, W in own.items()) ** 0.5
+    whole = sum(W.norm() ** 2 for W in own.values()) ** 0.5
+    assert float(found.totals[0, -1]) == pytest.approx(float(moved / whole), rel=1e-9)
 
 
 def test_smollm2_draws_a_trajectory(smollm2_float32: Model) -> None:

@@ -29,7 +29,7 @@ def run(context: int = 256, query: int = 8, new_tokens: int = 32, rounds: int = 
             for name in taken:
                 start = time.perf_counter()
                 if name == "ours":
-                    said[name] = patched_cached(prompt, new_tokens)
+                    said[name] = patched_cached(prompt, new_tokens) or []
                 else:
                     said[name] = plain(net, prompt.ids, positions, new_tokens)
                 taken[name].append(time.perf_counter() - start)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from inweights.bench._measure import Result, Row
 from inweights.bench._smollm2 import prompt as make_prompt
-from inweights.models._trace import Copies, packed, staircase
+from inweights.models._trace import Copies, Factors, packed, staircase
 
 SAMPLE = 8
 
@@ -31,7 +31,7 @@ def run(context: int = 256, query: int = 4, piece: int = 64) -> Result:
         start = time.perf_counter()
         found = job(*args)  # type: ignore[operator]
         seconds[name] = time.perf_counter() - start
-        return found["input"][0]
+        return torch.stack([u for u, _ in found["input"]])
 
     ours = timed("ours", packed, prompt, keeps, piece)
     cached = timed("cached", packed, prompt, keeps[some], 1)
@@ -55,7 +55,7 @@ def run(context: int = 256, query: int = 4, piece: int = 64) -> Result:
     )
 
 
-def _each_from_the_start(prompt: object, keeps: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+def _each_from_the_start(prompt: object, keeps: Tensor) -> Factors:
     """One forward over prefix and query for each row of `keeps`."""
     from inweights.models import Prompt
 
@@ -75,4 +75,7 @@ def _each_from_the_start(prompt: object, keeps: Tensor) -> dict[str, tuple[Tenso
                     use_cache=False,
                 )
             found.append(copies.factors())
-    return {k: (torch.cat([f[k][0] for f in found], 1), torch.cat([f[k][1] for f in found], 1)) for k in found[0]}
+    return {
+        k: [(torch.cat([u for u, _ in one]), one[0][1]) for one in zip(*(f[k] for f in found), strict=True)]
+        for k in found[0]
+    }

@@ -54,3 +54,7 @@ def main() -> None:
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
+    except OSError as error:  # a disk that is full, a folder that is a file
+        where = f" {error.filename!r}" if error.filename else ""
+        sys.stderr.write(f"A file could not be used{where}: {error.strerror or error}.\n")
+        sys.exit(2)

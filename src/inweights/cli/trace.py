@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from inweights._errors import InputError
 from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Shifted, open_model, open_prompt
 from inweights.cli._output import Json, emit, say, table
 
@@ -29,6 +30,8 @@ def trace(
     from inweights._files import folder_for, write_atomic, write_csv
 
     if out is not None:
+        if out.suffix != ".png":
+            raise InputError(f"--out is {str(out)!r}, but must end in .png; the table is written beside it.")
         folder_for("--out", out.parent)
     loaded = open_model(model, dtype, device)
     prompt = open_prompt(loaded, context, query, keep, chat, shifted)

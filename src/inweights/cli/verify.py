@@ -57,7 +57,7 @@ def verify(
     else:
         rows = [
             ("largest logit error, patched", f"{proof.max_abs_logit_error:.1e}"),
-            ("largest logit error, bare (control)", f"{proof.bare_max_abs_logit_error:.1f}"),
+            ("largest logit error, bare (control)", f"{proof.bare_max_abs_logit_error:.3g}"),
             ("most likely next tokens equal", "yes" if proof.top1_match else "no"),
             ("blocks patched", str(proof.layers)),
             ("tokens folded, asked", f"{prompt.folded_tokens}, {prompt.asked}"),
@@ -66,6 +66,9 @@ def verify(
         if new_tokens:
             rows.append((f"of {new_tokens} generated tokens equal", f"{found['tokens_match']:.0%}"))
         table(("", ""), rows)
-        say(f"{proof.verdict} (allowed: {proof.tolerance:.0e})")
+        say(f"{proof.verdict} (allowed: {proof.tolerance:.0e}, and 1% of the control)")
+        if not made.exact:
+            worst = max(made.blocks, key=lambda b: b.residual)
+            say(f"Not exact: the inputs of {worst.block.name} are not independent (residual {worst.residual:.1e}).")
     if proof.verdict == "FAIL":
         raise typer.Exit(1)

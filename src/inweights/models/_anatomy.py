@@ -6,6 +6,7 @@ made, what depends on what (by automatic differentiation), and which modules are
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,10 +41,12 @@ def anatomy(model: nn.Module, ids: Tensor | None = None) -> Anatomy:
     `ids` are the tokens to trace with, shape `(1, n)`; some that any vocabulary has, by default.
     """
     if ids is None:
-        ids = torch.arange(5, 11).unsqueeze(0) % max(2, vocabulary(model))
+        # Enough tokens that, in a mixture, most experts are visited by one of them.
+        ids = (torch.arange(5, 21) * 7).unsqueeze(0) % max(2, vocabulary(model))
     ids = ids.to(next(model.parameters()).device)
-    names = _chain(model, ids)
     float64 = KeepFloat64()
+    precise: Any = float64 if next(model.parameters()).dtype == torch.float64 else nullcontext()
+    names = _chain(model, ids, precise)
     found: dict[str, Block] = {}
 
     def look(name: str) -> Any:
@@ -55,14 +58,14 @@ def anatomy(model: nn.Module, ids: Tensor | None = None) -> Anatomy:
 
     hooks = [model.get_submodule(name).register_forward_hook(look(name), with_kwargs=True) for name in names]
     try:
-        with torch.no_grad(), float64:
+        with torch.no_grad(), precise:
             run(model, ids)
     finally:
         for hook in hooks:
             hook.remove()
     blocks = [found.get(name) or Block(name, reason="it is never run by itself") for name in names]
     if not blocks[-1].supported:
-        with torch.enable_grad(), float64:
+        with torch.enable_grad(), precise:
             blocks.append(_head(model, ids))
     return Anatomy(tuple(blocks), float64.casts)
 
@@ -78,7 +81,7 @@ def _head(model: nn.Module, ids: Tensor) -> Block:
     return Block("", tail="head", reason="its logits are not the result of one last matrix")
 
 
-def _chain(model: nn.Module, ids: Tensor) -> list[str]:
+def _chain(model: nn.Module, ids: Tensor, precise: Any) -> list[str]:
     """The names of the blocks, in order: members of a list that hand hidden states on, each run once.
 
     Where there is no such list, the whole body of the model is the one block.
@@ -106,7 +109,7 @@ def _chain(model: nn.Module, ids: Tensor) -> list[str]:
         if any(True for _ in child.children())  # a bare matrix is no block
     ]
     try:
-        with torch.no_grad(), KeepFloat64():
+        with torch.no_grad(), precise:
             run(model, ids)
     finally:
         for h in hooks:

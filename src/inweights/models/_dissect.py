@@ -27,7 +27,7 @@ def dissect(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[st
     """Runs one block again, with gradients, and reads its structure off the graph."""
     prefix = f"{name}."
     watched = matrices(module, prefix)
-    kwargs = without_cache(kwargs)
+    args, kwargs = without_cache(args, kwargs)
     with (
         _grounded(args, kwargs) as (args, kwargs, x),
         _norms(module, prefix) as norms,

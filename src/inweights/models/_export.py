@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
-from inweights.models._load import Model
+from inweights.models._load import Model, quiet
 from inweights.models._patch import Patch
 
 
@@ -34,6 +34,8 @@ def lora(patch: Patch, model: Model, strength: float = 1.0) -> dict[str, tuple[T
     why = portable(patch)
     if why:
         raise InputError(f"This patch cannot be written as an adapter: {why}.")
+    if not abs(strength) < float("inf"):
+        raise InputError(f"`strength` is {strength}, but must be a number.")
     found: dict[str, tuple[Tensor, Tensor]] = {}
     for whole in patch.blocks:
         b = whole if patch.mode == "static" else whole.at(0)
@@ -122,7 +124,7 @@ def merged(patch: Patch, model: Model, folder: Path) -> Path:
     net: Any = model.model
 
     def write(half: Path) -> None:
-        with torch.no_grad(), patch.applied(model):
+        with torch.no_grad(), patch.applied(model), quiet():
             net.save_pretrained(half)
         if model.tokenizer is not None:
             model.tokenizer.save_pretrained(half)

@@ -12,7 +12,7 @@ from inweights._errors import InputError
 from inweights.models._hidden import run
 from inweights.models._patch import full_precision, patch
 from inweights.models._prompt import Prompt
-from inweights.models._run import inputs, step, takes_positions
+from inweights.models._run import inputs, step, steppable, takes_positions
 from inweights.models._twin import joined, twins
 
 
@@ -44,11 +44,12 @@ def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True) -> Ge
     model, net = prompt.model, prompt.model.model
     with torch.no_grad(), full_precision(model):
         everything = torch.arange(prompt.ids.shape[1], device=prompt.ids.device).unsqueeze(0)
-        prompted = plain(net, prompt.ids, everything, new_tokens)
-        bare = plain(net, prompt.reduced_ids, prompt.reduced_positions, new_tokens)
-        side_by_side = cached and not twins(model.anatomy, net) and takes_positions(net)
-        patched = patched_cached(prompt, new_tokens) if side_by_side else patched_anew(prompt, new_tokens)
-    return Generated(prompted, bare, patched)
+        steps = not steppable(net, prompt.ids)
+        prompted = plain(net, prompt.ids, everything, new_tokens, steps)
+        bare = plain(net, prompt.reduced_ids, prompt.reduced_positions, new_tokens, steps)
+        side_by_side = cached and steps and not twins(model.anatomy, net) and takes_positions(net)
+        patched = patched_cached(prompt, new_tokens) if side_by_side else None
+    return Generated(prompted, bare, patched_anew(prompt, new_tokens) if patched is None else patched)
 
 
 def tokens_match(prompt: Prompt, new_tokens: int) -> float:
@@ -56,12 +57,16 @@ def tokens_match(prompt: Prompt, new_tokens: int) -> float:
     return generate(prompt, new_tokens).matching
 
 
-def plain(net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int) -> list[int]:
-    """Greedy tokens of the model as it is."""
+def plain(net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int, cached: bool = True) -> list[int]:
+    """Greedy tokens of the model as it is; without a cache where the model's cannot be stepped over."""
     cache: dict[str, Any] = {}
     said: list[int] = []
     seen = 0
-    for _ in range(new_tokens):
+    for _ in range(0 if cached else new_tokens):
+        said.append(int(run(net, ids, **inputs(net, ids, positions))[0, -1].argmax()))
+        ids = torch.cat([ids, torch.tensor([said[-1:]], device=ids.device)], 1)
+        positions = torch.cat([positions, positions[:, -1:] + 1], 1)
+    for _ in range(new_tokens if cached else 0):
         seen += ids.shape[1]
         logits, cache = step(net, ids, positions, seen, cache)
         ids = logits[:, -1:].argmax(-1)
@@ -70,8 +75,11 @@ def plain(net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int) -> li
     return said
 
 
-def patched_cached(prompt: Prompt, new_tokens: int) -> list[int]:
-    """Greedy tokens of the patched stream, beside the prompted one in a batch of two."""
+def patched_cached(prompt: Prompt, new_tokens: int) -> list[int] | None:
+    """Greedy tokens of the patched stream, beside the prompted one in a batch of two.
+
+    `None` where that does not work: some models make NaN of rows that see nothing, as the masked tokens of row 1 do.
+    """
     net, n = prompt.model.model, prompt.ids.shape[1]
     seen = torch.ones(2, n, dtype=torch.long, device=prompt.ids.device)
     seen[1] = 0
@@ -83,8 +91,15 @@ def patched_cached(prompt: Prompt, new_tokens: int) -> list[int]:
     cache: Any = None
     said: list[int] = []
     for _ in range(new_tokens):
-        with joined(net, prompt.model.anatomy, rows):
-            out = net(input_ids=ids, position_ids=positions, attention_mask=seen, past_key_values=cache, use_cache=True)
+        try:
+            with joined(net, prompt.model.anatomy, rows):
+                out = net(
+                    input_ids=ids, position_ids=positions, attention_mask=seen, past_key_values=cache, use_cache=True
+                )
+        except (RuntimeError, AttributeError, TypeError, ValueError):
+            return None
+        if not bool(out.logits[:, -1].isfinite().all()):
+            return None
         cache = out.past_key_values
         said.append(int(out.logits[1, -1].argmax()))
         ids = torch.full((2, 1), said[-1], device=ids.device)

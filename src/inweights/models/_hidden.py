@@ -46,7 +46,13 @@ def with_hidden(value: Any, new: Tensor) -> Any:
     return value
 
 
-def without_cache(kwargs: dict[str, Any]) -> dict[str, Any]:
+def is_cache(value: Any) -> bool:
+    """Whether a block's argument is a cache of keys, values or states."""
+    return hasattr(value, "get_seq_length") or hasattr(value, "conv_states")
+
+
+def without_cache(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a block less any cache: some models fill one unasked, and a block that runs again would write
     to it again."""
-    return {k: None if hasattr(v, "get_seq_length") else v for k, v in kwargs.items()}
+    own = tuple(None if is_cache(v) else v for v in args)
+    return own, {k: None if is_cache(v) else v for k, v in kwargs.items()}

@@ -76,7 +76,9 @@ def as_model(model: Model | nn.Module, tokenizer: Any = None) -> Model:
         return model
     if not hasattr(model, "get_output_embeddings"):
         raise InputError(f"`model` is a {type(model).__name__}: pass a transformers causal language model.")
-    return Model(model.eval(), tokenizer, type(model).__name__)
+    if model.training:
+        raise InputError("`model` is in training mode, where dropout spoils any proof: call `model.eval()` first.")
+    return Model(model, tokenizer, type(model).__name__)
 
 
 def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "cpu", device_map: str | None = None) -> Model:
@@ -90,6 +92,10 @@ def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "cpu", 
     """
     if dtype not in DTYPES:
         raise InputError(f"`dtype` is {dtype!r}, but must be one of {', '.join(DTYPES)}.")
+    try:
+        torch.device("cpu" if device == "auto" else device)
+    except RuntimeError:
+        raise InputError(f"`device` is {device!r}, but must be cpu, cuda or cuda:N.") from None
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise InputError(f"`device` is {device!r}, but torch sees no GPU here: use cpu.")
     if spec == "smollm2":
@@ -108,13 +114,13 @@ def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "cpu", 
         raise InputError(
             f"`model` is {spec!r}, which is neither 'smollm2', nor a folder, a .gguf file or a hub id (owner/name)."
         )
-    with _quiet():
+    with quiet():
         model, tokenizer = _open(path, spec, DTYPES[dtype], device, device_map)
     return Model(model, tokenizer, spec, path)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without transformers' own progress bars and advice; whatever was set before is set again."""
     from transformers.utils import logging
 
@@ -190,7 +196,7 @@ def _converted(gguf: Path, sha256: str) -> Path:
     try:
         where: dict[str, Any] = {"gguf_file": gguf.name}
         try:
-            with _quiet():
+            with quiet():
                 model: Any = AutoModelForCausalLM.from_pretrained(str(gguf.parent), dtype=torch.float32, **where)
                 tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **where)
         except ImportError as error:

@@ -49,6 +49,8 @@ class Patch:
 
     def parameters(self, model: Model | nn.Module, token: int | None = None) -> dict[str, Tensor]:
         """The changed parameters, dense: for one query token, or for all of them in static mode."""
+        if isinstance(model, Model) and model.fingerprint != self.base:
+            raise InputError(f"This patch was made for other weights, or another dtype, than those of {model.name!r}.")
         net = as_model(model).model
         new: dict[str, Tensor] = {}
         for b in self.blocks:
@@ -78,7 +80,13 @@ class Patch:
                 "residual": b.residual,
                 "exact": b.exact,
                 "read_norm": 0.0 if b.read is None else float(b.read.frobenius().max()),
-                "added_norm": max((float(u.frobenius().max()) for u in b.added.values()), default=0.0),
+                "added_norm": max(
+                    (
+                        *(float(u.frobenius().max()) for u in b.added.values()),
+                        *(float(t.norm(dim=-1).max()) for t in b.moved.values()),
+                    ),
+                    default=0.0,
+                ),
             }
             for b in self.blocks
         ]
@@ -90,20 +98,22 @@ class Patch:
         return save(self, Path(path))
 
     @staticmethod
-    def load(path: str | Path, model: Model) -> Patch:
+    def load(path: str | Path, model: Model | nn.Module) -> Patch:
         """Reads a patch that was made for this model."""
         from inweights.models._patch_file import load_patch
 
-        return load_patch(Path(path), model)
+        return load_patch(Path(path), as_model(model))
 
-    def to_peft(self, model: Model, folder: str | Path, strength: float = 1.0) -> Path:
+    def to_peft(self, model: Model | nn.Module, folder: str | Path, strength: float = 1.0) -> Path:
         """Writes a LoRA adapter, where the patch can be one; otherwise the error says why not."""
         from inweights.models._export import to_peft
 
-        return to_peft(self, model, Path(folder), strength)
+        return to_peft(self, as_model(model), Path(folder), strength)
 
     def _at(self, block: BlockPatch, token: int | None) -> BlockPatch:
         if self.mode == "static":
+            if token is not None:
+                raise InputError("A static patch serves all query tokens at once: leave `token` out.")
             return block
         if token is None:
             if self.tokens != 1:

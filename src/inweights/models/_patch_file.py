@@ -58,7 +58,7 @@ def load_patch(path: Path, model: Model) -> Patch:
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise InputError(f"{str(path)!r} is a safetensors file, but not a patch of this format ({FORMAT}).")
     if about.get("base") != model.fingerprint:
-        raise InputError(f"{str(path)!r} was made for other weights than those of {model.name!r}: load that model.")
+        raise InputError(f"{str(path)!r} was made for other weights, or another dtype, than those of {model.name!r}.")
     broken = [name for name, t in tensors.items() if not bool(torch.isfinite(t).all())]
     if broken:
         raise InputError(f"{str(path)!r} has NaN or infinite entries in {broken[0]!r}: make the patch again.")

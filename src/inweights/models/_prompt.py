@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError, Problems
+from inweights.models._hidden import vocabulary
 from inweights.models._load import Model, as_model
-from inweights.models._run import takes_positions
+from inweights.models._run import inputs, takes_positions
 
 Text = str | list[int] | Tensor
 
@@ -51,15 +53,21 @@ class Prompt:
         if positions not in ("absolute", "shifted"):
             raise InputError(f"`positions` is {positions!r}, but must be 'absolute' or 'shifted'.")
         before: list[int] = []
+        within = context if isinstance(context, str) else ""
         if chat:
             context, query = _turns(tok, context, query)
         elif isinstance(context, str) and _adds_bos(tok):
             before = [tok.bos_token_id]
-        folded, kept = _tokens(tok, context, keep)
+        folded, kept = _tokens(tok, context, keep, within)
         asked, _ = _tokens(tok, query, None)
+        if chat and folded and folded[0] == tok.bos_token_id:
+            kept[0] = True
         problems = Problems()
         problems.unless(len(folded) > 0, "`context` is empty: there is nothing to fold.")
         problems.unless(len(asked) > 0, "`query` is empty: pass at least one token to read after the context.")
+        known = vocabulary(self.model.model)
+        strange = [i for i in (*folded, *asked) if not 0 <= i < known]
+        problems.unless(not strange, f"Token id {strange[:1]} is not one of the model's {known} tokens.")
         total = len(before) + len(folded) + len(asked)
         window = self.model.window
         problems.unless(total <= window, f"Context and query have {total} tokens, but the limit is {window}.")
@@ -104,6 +112,15 @@ class Prompt:
             return torch.arange(len(self.left), device=self.ids.device).unsqueeze(0)
         return self.left.unsqueeze(0)
 
+    @property
+    def reduced_inputs(self) -> dict[str, Tensor]:
+        """What to call the model with on the tokens that are left: `model(**prompt.reduced_inputs)`.
+
+        The mask of ones matters: without it, transformers takes a gap in the positions for the start of another text.
+        """
+        ids = self.reduced_ids
+        return {"input_ids": ids, **inputs(self.model.model, ids, self.reduced_positions)}
+
     def describe(self) -> dict[str, Any]:
         """Both token sequences, and how positions are treated, for reports."""
         tok = self.model.tokenizer
@@ -121,21 +138,30 @@ def _adds_bos(tok: Any) -> bool:
     return tok.bos_token_id is not None and tok("a")["input_ids"][:1] == [tok.bos_token_id]
 
 
-def _tokens(tok: Any, text: Text, keep: str | None) -> tuple[list[int], list[bool]]:
-    """Token ids, and which of them overlap `keep`."""
+def _tokens(tok: Any, text: Text, keep: str | None, within: str = "") -> tuple[list[int], list[bool]]:
+    """Token ids, and which of them overlap `keep`, looked for in what the user wrote (`within`)."""
     if not isinstance(text, str):
         if keep is not None:
             raise InputError("`keep` is text, but the context was given as token ids.")
-        ids = text.reshape(-1).tolist() if isinstance(text, Tensor) else [int(i) for i in text]
+        if isinstance(text, Tensor):
+            if text.ndim > 1 and text.shape[0] != 1:
+                raise InputError(f"Token ids of shape {tuple(text.shape)} are a batch: make one `Prompt` for each row.")
+            text = text.reshape(-1).tolist()
+        try:
+            ids = [operator.index(i) for i in text]
+        except TypeError:
+            raise InputError(
+                "Token ids must be whole numbers: pass text, a list of ints, or a tensor of them."
+            ) from None
         return ids, [False] * len(ids)
     if keep is None:
         ids = tok(text, add_special_tokens=False)["input_ids"]
         return ids, [False] * len(ids)
-    count = text.count(keep) if keep else 0
+    count = within.count(keep) if keep else 0
     if count != 1:
         raise InputError(f"`keep` is {keep!r}, which occurs {count} times in the context: it must occur exactly once.")
     coded = tok(text, add_special_tokens=False, return_offsets_mapping=True)
-    start = text.index(keep)
+    start = text.index(within) + within.index(keep)
     return coded["input_ids"], [a < start + len(keep) and b > start for a, b in coded["offset_mapping"]]
 
 

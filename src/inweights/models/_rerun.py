@@ -32,7 +32,7 @@ class Rerun:
         self.module = model.get_submodule(block.name)
         # `restore` puts a cache back to what it was before this block; without it, no cache is used.
         self.restore = restore
-        self.args, self.kwargs = args, kwargs if restore else without_cache(kwargs)
+        self.args, self.kwargs = (args, kwargs) if restore else without_cache(args, kwargs)
 
     def __call__(self, tape: Tape | None = None) -> tuple[Any, dict[str, Tensor]]:
         """The block's output, and the tensors around its norm, if its tail has one."""
@@ -128,18 +128,21 @@ def features(tape: Tape, aim: Tensor, rows: Tensor, block: Block) -> tuple[dict[
     if block.unit:
         return {(products[-1].name, -1): products[-1].x[0, rows].detach()}, torch.ones_like(aim[0, rows]).detach()
     made = [p.made for p in products]
-    count = torch.arange(1, len(rows) + 1, device=aim.device)
-    ones = torch.autograd.grad(aim, made, cotangent(aim, rows), retain_graph=True)
-    ramp = torch.autograd.grad(aim, made, cotangent(aim, rows, count), retain_graph=True)
+    # Whose row is it? Two cotangents count the tokens in digits, small enough for any precision.
+    count = torch.arange(len(rows), device=aim.device)
+    ones, ramp, tens = (
+        torch.autograd.grad(aim, made, cotangent(aim, rows, w), retain_graph=True)
+        for w in (None, count % 16 + 1, count // 16 + 1)
+    )
     n, width = len(rows), aim.shape[-1]
     scale = aim.new_zeros(n, width)
     found: dict[Slot, Tensor] = {}
-    for p, once, counted in zip(products, ones, ramp, strict=True):
-        g1, g2 = p.rows(once), p.rows(counted)
+    for p, once, low, high in zip(products, ones, ramp, tens, strict=True):
+        g1, g2, g3 = p.rows(once), p.rows(low), p.rows(high)
         for e, r in (g1 != 0).any(-1).nonzero().tolist():
-            # The second cotangent counts the tokens: the ratio tells whose row this is.
             k = int(g1[e, r].abs().argmax())
-            token = round(float(g2[e, r, k] / g1[e, r, k])) - 1
+            digits = [round(float(g[e, r, k] / g1[e, r, k])) - 1 for g in (g2, g3)]
+            token = min(max(digits[0] + 16 * digits[1], 0), n - 1)
             if not bool(scale[token].any()):
                 scale[token] = g1[e, r]
             share = (g1[e, r] * scale[token]).sum() / scale[token].square().sum()

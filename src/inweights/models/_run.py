@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from inweights.models._anatomy import Anatomy
 from inweights.models._block import Block
 from inweights.models._block_patch import BlockPatch, Goal, stacked
-from inweights.models._hidden import hidden, run
+from inweights.models._hidden import hidden, is_cache, run
 from inweights.models._rerun import Rerun
 from inweights.models._solve import solve_static, solve_token
 from inweights.models._tape import Tape
@@ -78,7 +78,8 @@ def solve(
 
     `stable` is for low precision, where rounding must be followed from block to block.
     """
-    if mode == "static" or len(rows) == 1 == ids.shape[1] or not stable:
+    alone = len(rows) == 1 == ids.shape[1]
+    if mode == "static" or alone or not stable or steppable(model, ids):
         with torch.no_grad(), solving(model, anatomy, wanted, rows, mode, stable) as patches:
             run(model, ids, **inputs(model, ids, positions))
         return patches
@@ -122,7 +123,7 @@ def solving(
 
     def before(block: Block) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            bookmark = _bookmark(module, kwargs.get("past_key_values"))
+            bookmark = _bookmark(module, (*args, *kwargs.values()))
             if bookmark:
                 states[block.name] = bookmark
 
@@ -149,22 +150,50 @@ def solving(
         yield patches
 
 
-def _bookmark(module: nn.Module, cache: Any) -> Callable[[], None] | None:
+def _bookmark(module: nn.Module, arguments: Iterable[Any]) -> Callable[[], None] | None:
     """What puts the cache of this block back to how it is now: a block that runs again would write to it again."""
     index: Any = next((m.layer_idx for m in module.modules() if isinstance(getattr(m, "layer_idx", None), int)), None)
+    cache = next((a for a in arguments if is_cache(a)), None)
     layers = getattr(cache, "layers", None)
     if layers is None or index is None:
         return None
     known = index < len(layers)
-    state = {k: v.clone() if isinstance(v, Tensor) else v for k, v in vars(layers[index]).items()} if known else {}
+    state = _copied(vars(layers[index])) if known else {}
 
     def restore() -> None:
         if known:
-            vars(layers[index]).update({k: v.clone() if isinstance(v, Tensor) else v for k, v in state.items()})
+            vars(layers[index]).update(_copied(state))
         else:
             del layers[index:]
 
     return restore
+
+
+def _copied(value: Any) -> Any:
+    """Tensors anew, also those in dicts and lists; everything else as it is."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {k: _copied(v) for k, v in value.items()}
+    return [_copied(v) for v in value] if isinstance(value, list) else value
+
+
+def steppable(model: nn.Module, ids: Tensor) -> str:
+    """Why the model cannot be run token by token over its cache; empty if that gives what a whole forward gives."""
+    ids = ids[:, -4:]
+    at = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
+    try:
+        with torch.no_grad():
+            whole = run(model, ids, **inputs(model, ids, at))
+            cache: dict[str, Any] = {}
+            for i in range(ids.shape[1]):
+                logits, cache = step(model, ids[:, i : i + 1], at[:, i : i + 1], i + 1, cache)
+                off = float((logits[0, -1] - whole[0, i]).abs().max())
+                if not off <= 0.02 * float(whole[0, i].abs().max()):
+                    return f"its logits then differ by {off:.1e}"
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
+        return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return ""
 
 
 def step(

@@ -8,7 +8,7 @@ the patched blocks before it made, goes through the attention of each block: the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from inweights.models._block import Block
+from inweights.models._block import Block, Control
 from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import full_precision, require_supported
 from inweights.models._prompt import Prompt
 from inweights.models._run import goals, solve, takes_positions
 from inweights.models._twin import owner, twins
+
+Factors = dict[str, list[tuple[Tensor, Tensor]]]
+"""For `"input"` and `"output"`: the factors `(u, v)` of each block's updates, one row for each copy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,34 +55,55 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Tr
 
     - `piece`: how many copies of the query are packed into one forward.
     - `leave_one_out`: instead of prefixes, what each folded token adds when all others are seen: `norms` then holds
-      `‖ΔW(all) − ΔW(all but i)‖_F`. What other context tokens took from token i stays with them.
+      `‖ΔW(all) − ΔW(all but i)‖_F` and `totals` the size of the latter. What other context tokens took from token i
+      stays with them.
     """
     start = time.perf_counter()
     keeps = staircase(prompt)
     if leave_one_out:
         keeps = torch.cat([_all_but_one(prompt), keeps[-1:]])
-    why = unpackable(prompt, keeps)
-    found = one_by_one(prompt, keeps) if why else packed(prompt, keeps, piece)
-    inputs, outputs = (_steps(*found[kind], against_last=leave_one_out) for kind in ("input", "output"))
+    why = unpackable(prompt)
     blocks = prompt.model.anatomy.blocks
-    sizes = {
-        "input": [tuple(c.name for c in b.inputs) for b in blocks],
-        "output": [tuple(c.name for c in b.outputs) for b in blocks],
+    found: Factors = {}
+    if not why:
+        found, why = _packed_if_right(prompt, keeps, piece)
+    if why:
+        found, blocks = one_by_one(prompt, keeps)
+    net = prompt.model.model
+    steps = {kind: [_steps(u, v, against_last=leave_one_out) for u, v in found[kind]] for kind in ("input", "output")}
+    sizes = {"input": [_size(net, [c.name for c in b.inputs]) for b in blocks]}
+    sizes["output"] = [_size(net, b.adding) for b in blocks]
+    norms = {kind: torch.stack([step for step, _ in pairs]) for kind, pairs in steps.items()}
+    totals = {
+        kind: torch.stack([total / size for (_, total), size in zip(pairs, sizes[kind], strict=True)])
+        for kind, pairs in steps.items()
     }
-    scale = {kind: _sizes(prompt.model.model, names) for kind, names in sizes.items()}
     tok = prompt.model.tokenizer
     ids = prompt.ids[0, _folded(prompt)].tolist()
-    words = [str(i) for i in ids] if tok is None else tok.convert_ids_to_tokens(ids)
     return Trace(
-        words,
-        [b.name for b in blocks],
-        inputs[0],
-        inputs[1] / scale["input"],
-        outputs[0],
-        outputs[1] / scale["output"],
+        [str(i) for i in ids] if tok is None else tok.convert_ids_to_tokens(ids),
+        [b.name or "head" for b in blocks],
+        norms["input"],
+        totals["input"],
+        norms["output"],
+        totals["output"],
         time.perf_counter() - start,
         why or "packed",
     )
+
+
+def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int) -> tuple[Factors, str]:
+    """The packed factors, unless this model does not take the mask at its word (windows, caches of other kinds): the
+    copy that sees everything must be what the model makes of the plain prompt."""
+    try:
+        found = packed(prompt, keeps, piece)
+    except (RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:
+        return {}, (str(error).strip().splitlines() or [type(error).__name__])[0]
+    plain, _ = one_by_one(prompt, keeps[-1:])
+    for mine, other in zip(found["input"], plain["input"], strict=True):
+        if float((mine[0][-1] - other[0][0]).norm()) > 1e-2 * float(other[0][0].norm()):
+            return {}, "its attention does not see just what the mask allows"
+    return found, ""
 
 
 def staircase(prompt: Prompt) -> Tensor:
@@ -103,7 +127,7 @@ def _folded(prompt: Prompt) -> Tensor:
     return (~seen).nonzero().squeeze(-1)
 
 
-def unpackable(prompt: Prompt, keeps: Tensor) -> str:
+def unpackable(prompt: Prompt) -> str:
     """Why copies of the query cannot be packed into one forward here; empty if they can."""
     model = prompt.model
     require_supported(model)
@@ -116,10 +140,10 @@ def unpackable(prompt: Prompt, keeps: Tensor) -> str:
     return twins(model.anatomy, model.model)
 
 
-def one_by_one(prompt: Prompt, keeps: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
-    """The same factors as `packed`, by one run for each row of `keeps`: for any model."""
+def one_by_one(prompt: Prompt, keeps: Tensor) -> tuple[Factors, tuple[Block, ...]]:
+    """The same factors as `packed`, by one run for each row of `keeps`, for any model; and the blocks they are of."""
     model, net, query = prompt.model, prompt.model.model, prompt.query_rows
-    each: list[list[tuple[Tensor, Tensor, Tensor, Tensor]]] = []
+    each: list[list[BlockPatch]] = []
     with full_precision(model):
         for keep in keeps:
             seen = torch.cat([keep.nonzero().squeeze(-1), query])
@@ -128,43 +152,51 @@ def one_by_one(prompt: Prompt, keeps: Tensor) -> dict[str, tuple[Tensor, Tensor]
             patches = solve(
                 net, model.anatomy, wanted, prompt.reduced_ids, prompt.reduced_positions, prompt.reduced_rows, "token"
             )
-            each.append([_last_factors(net, p.at(prompt.asked - 1)) for p in patches])
-    read = [torch.stack([torch.stack([copy[b][k] for copy in each]) for b in range(len(each[0]))]) for k in range(4)]
-    return {"input": (read[0], read[1]), "output": (read[2], read[3])}
+            each.append([p.at(prompt.asked - 1) for p in patches])
+    found: Factors = {"input": [], "output": []}
+    for copies in zip(*each, strict=True):
+        for kind, factors in (("input", _input_factors), ("output", _output_factors)):
+            pairs = [factors(net, p) for p in copies]
+            found[kind].append((torch.stack([u for u, _ in pairs]), torch.stack([v for _, v in pairs])))
+    return found, tuple(p.block for p in each[0])
 
 
-def _last_factors(net: nn.Module, patch: BlockPatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Input and output update of one token as vectors `u, v, u, v`; zero where a block has none."""
+def _input_factors(net: nn.Module, patch: BlockPatch) -> tuple[Tensor, Tensor]:
+    """The input update of one token as vectors `u` (over all input controls, experts too) and `v`."""
+    if patch.read is None:
+        none = next(net.parameters()).new_zeros(1)
+        return none, none
+    # `W Δz` of every matrix that reads the input, one after the other.
+    stack = torch.cat([_matrix(net, c).flatten(0, -2) for c in patch.block.inputs])
+    u, v = (f.squeeze(-1) for f in patch.read.premultiplied(stack).factors)
+    return u, v
+
+
+def _output_factors(net: nn.Module, patch: BlockPatch) -> tuple[Tensor, Tensor]:
+    """The output update of one token as vectors."""
     some = next(net.parameters())
-    u_in = v_in = u_out = v_out = some.new_zeros(1)
-    if patch.read is not None:
-        plain = [c for c in patch.block.inputs if not c.experts]
-        stack = torch.cat([_matrix(net, c.name, c.transposed) for c in plain])
-        u_in, v_in = (f.squeeze(-1) for f in patch.read.premultiplied(stack).factors)
-    if patch.added:
-        u_out = next(iter(patch.added.values())).u.squeeze(-1)
-        # One long vector over all experts of all last matrices: those that are not visited stay zero.
-        parts = []
-        for c in patch.block.outputs:
-            width = net.get_parameter(c.name).shape[-2 if c.transposed else -1]
-            for expert in range(c.experts) if c.experts else (-1,):
-                update = patch.added.get((c.name, expert))
-                parts.append(some.new_zeros(width) if update is None else update.v.squeeze(-1))
-        v_out = torch.cat(parts)
-    elif patch.moved:  # a vector: as if carried by the number 1
-        u_out, v_out = next(iter(patch.moved.values())), some.new_ones(1)
-    return u_in, v_in, u_out, v_out
+    if patch.moved and not patch.added:  # a vector: as if carried by the number 1
+        return next(iter(patch.moved.values())), some.new_ones(1)
+    u = next(iter(patch.added.values())).u.squeeze(-1)
+    # One long vector over all experts of all last matrices: those that are not visited stay zero.
+    parts = []
+    for c in patch.block.outputs:
+        width = _matrix(net, c).shape[-1]
+        for expert in range(c.experts) if c.experts else (-1,):
+            update = patch.added.get((c.name, expert))
+            parts.append(some.new_zeros(width) if update is None else update.v.squeeze(-1))
+    return u, torch.cat(parts)
 
 
-def packed(prompt: Prompt, keeps: Tensor, piece: int) -> dict[str, tuple[Tensor, Tensor]]:
+def packed(prompt: Prompt, keeps: Tensor, piece: int) -> Factors:
     """The factors of the updates for every row of `keeps`, at the last query token.
 
-    Returns for the input and the output control `(u, v)` of shapes `(layers, copies, out)` and `(layers, copies, in)`.
+    Returns for the input and the output control, and each block, `(u, v)` of shapes `(copies, out)` and `(copies, in)`.
     """
     model, net = prompt.model, prompt.model.model
     q, n = prompt.asked, prompt.context_tokens
     device, dtype = prompt.ids.device, model.dtype
-    found: list[dict[str, tuple[Tensor, Tensor]]] = []
+    found: list[Factors] = []
     own = torch.ones(q, q, dtype=torch.bool, device=device).tril()
     with torch.no_grad(), full_precision(model):
         everything = torch.arange(n + q, device=device).unsqueeze(0)
@@ -189,7 +221,10 @@ def packed(prompt: Prompt, keeps: Tensor, piece: int) -> dict[str, tuple[Tensor,
             cache.crop(-m * q)
             found.append(copies.factors())
     return {
-        kind: (torch.cat([f[kind][0] for f in found], 1), torch.cat([f[kind][1] for f in found], 1))
+        kind: [
+            (torch.cat([u for u, _ in pieces]), torch.cat([v for _, v in pieces]))
+            for pieces in zip(*(f[kind] for f in found), strict=True)
+        ]
         for kind in ("input", "output")
     }
 
@@ -268,39 +303,33 @@ class Copies(ExitStack):
         causal = torch.ones(self.q, self.q, dtype=torch.bool, device=mask.device).tril()
         return mask.new_zeros(1, 1, self.q, self.q).masked_fill(~causal, torch.finfo(mask.dtype).min)
 
-    def factors(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """`(u, v)` of the input update and of the output update, stacked over layers."""
-        read, added = [], []
+    def factors(self) -> Factors:
+        """`(u, v)` of the input update and of the output update of every block."""
+        found: Factors = {"input": [], "output": []}
         for b in self.blocks:
             z, bare, h = (self.seen[b.name, key] for key in ("z", "z-bare", "h"))
-            stack = torch.cat([_matrix(self.net, c.name, c.transposed) for c in b.inputs])
-            read.append(((z - bare) @ stack.mT, bare / bare.square().sum(-1, keepdim=True)))
+            stack = torch.cat([_matrix(self.net, c) for c in b.inputs])
+            found["input"].append(((z - bare) @ stack.mT, bare / bare.square().sum(-1, keepdim=True)))
             delta = self.seen[b.name, "v"] - self.seen[b.name, "v-bare"]
-            added.append((delta, h / h.square().sum(-1, keepdim=True)))
-        both = {"input": read, "output": added}
-        return {
-            k: (torch.stack([u for u, _ in pairs]), torch.stack([v for _, v in pairs])) for k, pairs in both.items()
-        }
+            found["output"].append((delta, h / h.square().sum(-1, keepdim=True)))
+        return found
 
 
-def _matrix(net: nn.Module, name: str, transposed: bool) -> Tensor:
-    W = net.get_parameter(name).detach()
-    return W.mT if transposed else W
+def _matrix(net: nn.Module, control: Control) -> Tensor:
+    W = net.get_parameter(control.name).detach()
+    return W.mT if control.transposed else W
 
 
-def _sizes(net: nn.Module, names: list[tuple[str, ...]]) -> Tensor:
-    """`‖W‖_F` of the controls of each block, `(layers, 1)`."""
-    squares = [[sum(float(net.get_parameter(n).detach().norm()) ** 2 for n in group)] for group in names]
-    return torch.tensor(squares, dtype=torch.float64).sqrt()
+def _size(net: nn.Module, names: Iterable[str]) -> float:
+    """`‖W‖_F` of some parameters together; 1 where there are none, so that nothing stays nothing."""
+    return sum(float(net.get_parameter(n).detach().norm()) ** 2 for n in names) ** 0.5 or 1.0
 
 
 def _steps(u: Tensor, v: Tensor, *, against_last: bool) -> tuple[Tensor, Tensor]:
-    """`‖ΔW_{i+1} − ΔW_i‖` and `‖ΔW_{i+1}‖` from factors `(layers, copies, ·)`; or the steps from the last copy."""
-    if against_last:
-        u0, v0 = u[:, :-1], v[:, :-1]
-        u1, v1 = u[:, -1:].expand_as(u0), v[:, -1:].expand_as(v0)
-    else:
-        u0, v0, u1, v1 = u[:, :-1], v[:, :-1], u[:, 1:], v[:, 1:]
+    """`‖ΔW_{i+1} − ΔW_i‖` and `‖ΔW_{i+1}‖` from factors `(copies, ·)`; or the steps from each copy to the last one,
+    and the size of each."""
+    u0, v0 = u[:-1], v[:-1]
+    u1, v1 = (u[-1:].expand_as(u0), v[-1:].expand_as(v0)) if against_last else (u[1:], v[1:])
     # u1 v1ᵀ − u0 v0ᵀ = (u1 − u0) v1ᵀ + u0 (v1 − v0)ᵀ: no large numbers are subtracted from each other.
     du, dv = u1 - u0, v1 - v0
     square = (
@@ -308,5 +337,5 @@ def _steps(u: Tensor, v: Tensor, *, against_last: bool) -> tuple[Tensor, Tensor]
         + u0.square().sum(-1) * dv.square().sum(-1)
         + 2 * (du * u0).sum(-1) * (v1 * dv).sum(-1)
     )
-    total = u1.norm(dim=-1) * v1.norm(dim=-1)
+    total = (u0 if against_last else u1).norm(dim=-1) * (v0 if against_last else v1).norm(dim=-1)
     return square.clamp_min(0).sqrt().cpu(), total.cpu()
