@@ -75,7 +75,8 @@ def _each_from_the_start(prompt: object, keeps: Tensor) -> Factors:
                     use_cache=False,
                 )
             found.append(copies.factors())
-    return {
-        k: [(torch.cat([u for u, _ in one]), one[0][1]) for one in zip(*(f[k] for f in found), strict=True)]
-        for k in found[0]
-    }
+    whole: Factors = {}
+    for kind in found[0]:
+        blocks = zip(*(f[kind] for f in found), strict=True)
+        whole[kind] = [(torch.cat([u for u, _ in one]), torch.cat([v for _, v in one])) for one in blocks]
+    return whole

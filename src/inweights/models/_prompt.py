@@ -60,8 +60,8 @@ class Prompt:
             before = [tok.bos_token_id]
         folded, kept = _tokens(tok, context, keep, within)
         asked, _ = _tokens(tok, query, None)
-        if chat and folded and folded[0] == tok.bos_token_id:
-            kept[0] = True
+        if chat and folded[:1] == [tok.bos_token_id] != asked[:1]:
+            kept[0] = True  # a beginning of text, and not just what every turn begins with
         problems = Problems()
         problems.unless(len(folded) > 0, "`context` is empty: there is nothing to fold.")
         problems.unless(len(asked) > 0, "`query` is empty: pass at least one token to read after the context.")
