@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from typing import Any
 
 from inweights._errors import unknown
 
@@ -14,8 +16,8 @@ BENCHES = {
 }
 
 
-def load(name: str):  # type: ignore[no-untyped-def]  # the module is imported only when its turn comes
-    """The `run` function of a benchmark."""
+def load(name: str) -> Callable[[], Any]:
+    """The `run` function of a benchmark, whose module is imported only now: it makes a `Result`."""
     if name not in BENCHES:
         raise unknown("benchmark", name, BENCHES)
     return importlib.import_module(f"inweights.bench.{name}").run
