@@ -40,7 +40,7 @@ def run(context: int = 256, query: int = 4, piece: int = 64) -> Result:
     error = max(
         float((ours[:, some] - other).abs().max() / ours.abs().max()) for other in (cached, full, again[:, some])
     )
-    mine = min(seconds["ours"], seconds["again"])
+    mine = (seconds["ours"] + seconds["again"]) / 2  # before and after the rivals: the mean, not the better one
     rows = tuple(
         Row(name, mine, seconds[name] * scale, "seconds", goal=goal)
         for name, goal in (("per_prefix", 15.0), ("cached", 3.0))
