@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from inweights._errors import InputError
+from inweights._fetch import cache, cached
 from inweights.cli.rows import rows_command
 from inweights.models import _rows
-from inweights.models._fetch import TABPFN, cache, cached
-from inweights.models._rows import RowLearner, RowsResult, each, fold_rows, load_tabpfn, rows, scaled, table
+from inweights.models._rows import TABPFN, RowLearner, RowsResult, each, fold_rows, load_tabpfn, rows, scaled, table
 from inweights.theory import Changes
 
 

