@@ -93,6 +93,13 @@ def test_one_file_comes_out_and_nothing_else(kind: str, home: Path, request: pyt
     assert not list(home.parent.glob("**/escaped.bin"))
 
 
+def test_a_recipe_can_name_the_whole_archive(wheel: Shop) -> None:
+    whole = wheel.archive.read_bytes()
+    path = fetch(recipe(whole, WHEEL), download=wheel)
+    assert path.name == WHEEL
+    assert path.read_bytes() == whole
+
+
 def test_a_file_that_is_known_is_not_hashed_again(wheel: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     path = fetch(recipe(), download=wheel)
     monkeypatch.setattr(_fetch.hashlib, "file_digest", None)

