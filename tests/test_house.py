@@ -104,7 +104,8 @@ HELP = (
 
 
 @pytest.mark.parametrize(
-    "args", ["'--help'", "'demo', '--help'", "'bench', '--help'", "'--version'", "'bench', 'nonsense'"]
+    "args",
+    ["'--help'", "'demo', '--help'", "'bench', '--help'", "'--version'", "'bench', 'nonsense'", "'data', 'list'"],
 )
 def test_help_loads_nothing_heavy(args: str) -> None:
     assert loaded_by(HELP.format(args=args)) == []

@@ -21,7 +21,7 @@ _HOME = {
     ),
     "_errors": ("InputError",),
 }  # fmt: skip
-_ROOMS = ("bench", "blocks", "lab", "models", "report", "theory")
+_ROOMS = ("bench", "blocks", "data", "lab", "models", "report", "theory")
 _WHERE = {name: room for room, names in _HOME.items() for name in names}
 
 __all__ = ["__version__", *sorted(_WHERE), *_ROOMS]

@@ -1,5 +1,6 @@
 from inweights import bench as bench
 from inweights import blocks as blocks
+from inweights import data as data
 from inweights import lab as lab
 from inweights import models as models
 from inweights import report as report

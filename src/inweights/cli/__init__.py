@@ -11,6 +11,7 @@ from inweights import __version__
 from inweights._errors import InputError
 from inweights.cli.anatomy import anatomy
 from inweights.cli.bench import bench
+from inweights.cli.data import data
 from inweights.cli.demo import demo
 from inweights.cli.export import export
 from inweights.cli.families import families
@@ -30,6 +31,7 @@ app = typer.Typer(
 for command in (demo, verify, anatomy, families, patch, export, generate, trace, bench):
     app.command()(command)
 app.command("rows")(rows_command)
+app.add_typer(data, name="data")
 
 
 def _version(wanted: bool) -> None:

