@@ -19,9 +19,10 @@ _HOME = {
     "models": (
         "Anatomy", "Model", "Patch", "Prompt", "anatomy", "generate", "load", "patch", "trace", "verify",
     ),
+    "fold": ("Fold", "load_fold"),
     "_errors": ("InputError",),
 }  # fmt: skip
-_ROOMS = ("bench", "blocks", "data", "lab", "models", "report", "theory")
+_ROOMS = ("bench", "blocks", "data", "fold", "lab", "models", "report", "theory")
 _WHERE = {name: room for room, names in _HOME.items() for name in names}
 
 __all__ = ["__version__", *sorted(_WHERE), *_ROOMS]

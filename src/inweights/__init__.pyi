@@ -13,6 +13,9 @@ from inweights.blocks import make_block as make_block
 from inweights.blocks import make_layer as make_layer
 from inweights.blocks import trajectory as trajectory
 from inweights.blocks import without as without
+from inweights.fold import Fold as Fold
+from inweights.fold import fold as fold
+from inweights.fold import load_fold as load_fold
 from inweights.models import Anatomy as Anatomy
 from inweights.models import Model as Model
 from inweights.models import Patch as Patch

@@ -12,6 +12,7 @@ BENCHES = {
     "prefix": "all prefixes of a context in one pass, against one forward for each",
     "update": "updates kept as factors, against dense matrices: time and memory",
     "trace": "the trajectory on SmolLM2 in packed pieces, against a run for each prefix",
+    "fold": "one adapter for all queries, against 400 steps of context distillation: time and what is recovered",
     "generate": "patched generation on SmolLM2, against recomputing and against plain generation",
 }
 

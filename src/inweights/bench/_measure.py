@@ -6,19 +6,23 @@ import gc
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison. `ours` and `rival` are in one `unit`; a ratio above 1 is in our favour."""
+    """One comparison. `ours` and `rival` are in one `unit`; a ratio above 1 is in our favour.
+
+    `beside` is what else was measured, by name.
+    """
 
     name: str
     ours: float
     rival: float
     unit: Literal["seconds", "bytes"]
     goal: float
+    beside: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
@@ -32,6 +36,7 @@ class Row:
             "unit": self.unit,
             "ratio": self.ratio,
             "goal": self.goal,
+            **self.beside,
         }
 
 

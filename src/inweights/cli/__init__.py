@@ -11,10 +11,13 @@ from inweights import __version__
 from inweights._errors import InputError
 from inweights.cli.anatomy import anatomy
 from inweights.cli.bench import bench
+from inweights.cli.combine import combine
 from inweights.cli.data import data
 from inweights.cli.demo import demo
+from inweights.cli.evaluate import evaluate
 from inweights.cli.export import export
 from inweights.cli.families import families
+from inweights.cli.fold import fold
 from inweights.cli.generate import generate
 from inweights.cli.patch import patch
 from inweights.cli.rows import rows_command
@@ -28,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, verify, anatomy, families, patch, export, generate, trace, bench):
+for command in (demo, fold, evaluate, combine, export, generate, verify, patch, trace, anatomy, families, bench):
     app.command()(command)
 app.command("rows")(rows_command)
 app.add_typer(data, name="data")

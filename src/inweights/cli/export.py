@@ -1,9 +1,9 @@
-"""`inweights export`: a patch for other programs."""
+"""`inweights export`: a patch or an adapter for other programs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,36 +11,63 @@ from inweights._errors import InputError
 from inweights.cli._model import Device, Dtype, ModelName, open_model
 from inweights.cli._output import Json, emit, say
 
+if TYPE_CHECKING:
+    from inweights.models import Model
+
 
 def export(
-    patch: Annotated[Path, typer.Argument(help="A patch file, from `inweights patch`.", metavar="PATCH")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A patch file, from `inweights patch`, or the folder of a LoRA adapter.", metavar="ADAPTER_OR_PATCH"
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="The folder to write (a file for gguf).")],
     form: Annotated[str, typer.Option("--format", help="peft, gguf or merged.")] = "peft",
     model: ModelName = "smollm2",
-    strength: Annotated[float, typer.Option(help="Scales the changes of an adapter.")] = 1.0,
+    strength: Annotated[float, typer.Option(help="Scales the changes (a patch cannot be scaled and merged).")] = 1.0,
     dtype: Dtype = "float32",
     device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
-    """Write a patch as a LoRA adapter (PEFT, GGUF) or as a merged checkpoint, where it can be one."""
-    from inweights import models
+    """Write a patch or an adapter as a LoRA adapter (PEFT, GGUF) or as a merged checkpoint, where it can be one."""
     from inweights._files import folder_for
 
     if form not in ("peft", "gguf", "merged"):
         raise InputError(f"--format is {form!r}, but must be peft, gguf or merged.")
-    if form == "merged" and strength != 1.0:
+    if not source.exists():
+        raise InputError(f"There is no patch file or adapter folder {str(source)!r}.")
+    if form == "merged" and strength != 1.0 and not source.is_dir():
         raise InputError("--strength scales adapters only: use --format peft or gguf.")
     if form == "gguf" and out.is_dir():
         raise InputError(f"--out is the folder {str(out)!r}, but a GGUF adapter is a file: name one.")
+    if form != "gguf" and out.exists() and not out.is_dir():
+        raise InputError(f"--out is the file {str(out)!r}, but {form} is a folder: name one.")
     folder_for("--out", out.parent)
-    loaded = open_model(model, dtype, device)
-    made = models.load_patch(patch, loaded)
-    why = models.portable(made)
-    if form == "merged":
-        path = models.merged(made, loaded, out)
-    else:
-        path = (models.to_peft if form == "peft" else models.to_gguf)(made, loaded, out, strength)
+    write = _adapter if source.is_dir() else _patch
+    path, why = write(source, open_model(model, dtype, device), form, out, strength)
     if as_json:
         emit({"path": str(path), "format": form, "portable": not why, "reason": why})
     else:
         say(f"{path}: {form}")
+
+
+def _adapter(folder: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:
+    """Writes an adapter; returns where. It is one already, so nothing speaks against it."""
+    from inweights.fold import load_fold
+
+    fold = strength * load_fold(folder, model)
+    if form == "merged":
+        return fold.to_merged(out, model), ""
+    return (fold.save_pretrained if form == "peft" else fold.to_gguf)(out, model), ""
+
+
+def _patch(file: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:
+    """Writes a patch; returns where, and why it cannot be an adapter, if it cannot."""
+    from inweights import models
+
+    made = models.load_patch(file, model)
+    why = models.portable(made)
+    if form == "merged":
+        return models.merged(made, model, out), why
+    return (models.to_peft if form == "peft" else models.to_gguf)(made, model, out, strength), why

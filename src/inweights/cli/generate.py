@@ -1,13 +1,17 @@
-"""`inweights generate`: prompted, bare and patched text side by side."""
+"""`inweights generate`: prompted, bare, patched and folded text side by side."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Shifted, open_model, open_prompt
 from inweights.cli._output import Json, emit, say
+
+if TYPE_CHECKING:
+    from inweights.models import Prompt
 
 
 def generate(
@@ -18,20 +22,42 @@ def generate(
     chat: Chat = False,
     shifted: Shifted = False,
     new_tokens: Annotated[int, typer.Option(help="How many tokens.", min=1)] = 20,
+    adapter: Annotated[Path | None, typer.Option(help="A folded adapter, to answer without the context.")] = None,
+    strength: Annotated[float, typer.Option(help="Scales the adapter.")] = 1.0,
     dtype: Dtype = "float32",
     device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
-    """Continue the text with the context, without it, and with the weights in its place."""
+    """Continue the text with the context, without it, with exact weights in its place, and with a folded adapter."""
     from inweights import models
 
     loaded = open_model(model, dtype, device)
     prompt = open_prompt(loaded, context, query, keep, chat, shifted)
+    folded = _folded(prompt, adapter, strength, new_tokens) if adapter else None
     found = models.generate(prompt, new_tokens)
-    words = {name: loaded.tokenizer.decode(getattr(found, name)) for name in ("prompted", "bare", "patched")}
+    words: dict[str, str | None] = {
+        name: loaded.tokenizer.decode(getattr(found, name)) for name in ("prompted", "bare", "patched")
+    }
+    words["folded"] = folded
     if as_json:
-        emit({**words, "folded": None, "tokens_match": found.matching})
+        emit({**words, "tokens_match": found.matching})
         return
     for name, said in words.items():
-        say(f"{name:>9}: {said!r}")
+        if said is not None:
+            say(f"{name:>9}: {said!r}")
     say(f"{found.matching:.0%} of {new_tokens} tokens are equal, prompted and patched.")
+
+
+def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int) -> str:
+    """What the bare query gives under an adapter, positions from 0: what a server would say."""
+    import torch
+
+    from inweights.fold import load_fold
+    from inweights.models._generate import plain
+
+    fold = load_fold(adapter, prompt.model) * strength
+    ids = prompt.reduced_ids
+    positions = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
+    with torch.no_grad(), fold.applied(prompt.model) as net:
+        said = plain(net, ids, positions, new_tokens)
+    return str(prompt.model.tokenizer.decode(said))

@@ -55,8 +55,8 @@ class Prompt:
         before: list[int] = []
         within = context if isinstance(context, str) else ""
         if chat:
-            context, query = _turns(tok, context, query)
-        elif isinstance(context, str) and _adds_bos(tok):
+            context, query = turns(tok, context, query)
+        elif isinstance(context, str) and adds_bos(tok):
             before = [tok.bos_token_id]
         folded, kept = _tokens(tok, context, keep, within)
         asked, _ = _tokens(tok, query, None)
@@ -133,7 +133,7 @@ class Prompt:
         }
 
 
-def _adds_bos(tok: Any) -> bool:
+def adds_bos(tok: Any) -> bool:
     """Whether the tokenizer begins every text with a token of its own."""
     return tok.bos_token_id is not None and tok("a")["input_ids"][:1] == [tok.bos_token_id]
 
@@ -165,7 +165,7 @@ def _tokens(tok: Any, text: Text, keep: str | None, within: str = "") -> tuple[l
     return coded["input_ids"], [a < start + len(keep) and b > start for a, b in coded["offset_mapping"]]
 
 
-def _turns(tok: Any, context: Text, query: Text) -> tuple[str, str]:
+def turns(tok: Any, context: Text, query: Text) -> tuple[str, str]:
     """System turn and user turn in the model's chat template, cut where the one ends and the other begins."""
     if not isinstance(context, str) or not isinstance(query, str):
         raise InputError("`chat` needs context and query as text.")

@@ -1,0 +1,145 @@
+"""One adapter for all queries, against gradient context distillation on the same tokens.
+
+Resumable: what was measured for a prompt is kept in the cache, under a key of everything that matters, and a run that
+was stopped goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+
+from inweights import __version__
+from inweights._fetch import cache
+from inweights._files import write_atomic
+from inweights.bench._measure import Result, Row
+from inweights.bench._suite import DEVELOPMENT, Task, suite
+from inweights.fold import (
+    Examples,
+    Fold,
+    Frame,
+    Measured,
+    accuracy,
+    answered,
+    made_up,
+    measure,
+    questions,
+    solve,
+    working,
+)
+from inweights.fold._card import Card
+from inweights.fold._match import DISTILLED
+from inweights.models import Model, load
+
+HELD_OUT = 64
+
+
+def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
+    """On a GPU: the whole suite, 1,024 queries, the rival for its 400 steps. On a CPU: two prompts, 64 queries, the
+    rival for 60 steps, its time multiplied up to 400.
+
+    *Solve time* is everything after the answers are sampled, the prompted pass included, on both sides.
+    """
+    on_gpu = torch.cuda.is_available()
+    model = load("smollm2", device="cuda" if on_gpu else "cpu")
+    low = working(model)
+    setting = {
+        "queries": 1024 if on_gpu else 64,
+        "rival_steps": DISTILLED.count if on_gpu else 60,
+        "device": torch.cuda.get_device_name() if on_gpu else f"CPU, {torch.get_num_threads()} threads",
+        "inweights": __version__,
+        "torch": torch.__version__,
+        "rival": asdict(DISTILLED),
+    }
+    key = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()[:12]
+    home = folder or cache() / "bench" / f"fold-{key}"
+    home.mkdir(parents=True, exist_ok=True)
+    tasks = [t for t in suite() if (t.name in only if only else on_gpu or t.name in ("pirate", "facts"))]
+    rows, another = [], None
+    for task in tasks:
+        kept = home / f"{task.name.replace(' ', '-')}.json"
+        if not kept.is_file():
+            if another is None:
+                another = _warm_up(model, low)
+            found, another = _piece(model, low, task, setting, another)
+            write_atomic(kept, json.dumps(found))
+        rows.append(_row(task.name, json.loads(kept.read_text()), on_gpu))
+    total = _row("mean", _mean([r.beside | {"ours": r.ours, "rival": r.rival} for r in rows]), on_gpu)
+    short = total.beside["recovered_rival"] - total.beside["recovered_ours"]
+    return Result(
+        setting=f"SmolLM2, {len(rows)} prompts, {setting['queries']} queries, {setting['device']}"
+        + ("" if on_gpu else f"; the rival's 400 steps extrapolated from {setting['rival_steps']}"),
+        headline="mean",
+        rows=(*rows, total),
+        error=max(0.0, short),
+        tolerance=0.0,
+    )
+
+
+def _warm_up(model: Model, low: Model) -> Fold:
+    """A first fold of either side, not timed: a GPU loads its kernels. It serves as another prompt's fold, too."""
+    frame = Frame.of(low, DEVELOPMENT["list"])
+    examples = answered(frame, made_up(frame, 64, seed=9), seed=9)
+    solve(model, examples, "distil", low=low, steps=replace(DISTILLED, count=2))
+    return Fold(solve(model, examples, low=low).updates, Card(method="match"))
+
+
+def _piece(model: Model, low: Model, task: Task, setting: dict[str, Any], another: Fold) -> tuple[dict[str, Any], Fold]:
+    """One prompt: both folds, timed one after the other, and what they recover; then our fold, to confuse the next."""
+    frame, quick = Frame.of(model, task.context, task.chat), Frame.of(low, task.context, task.chat)
+    queries = list(task.calibration) or made_up(quick, int(setting["queries"]) + HELD_OUT, seed=0)
+    apart = queries[int(setting["queries"]) :]
+    examples = answered(quick, queries[: int(setting["queries"])], seed=1)
+    ours = solve(model, examples, "match", low=low)
+    steps = replace(DISTILLED, count=int(setting["rival_steps"]))
+    rival = solve(model, examples, "distil", low=low, steps=steps)
+    fold, theirs = (Fold(s.updates, Card(method="fold")) for s in (ours, rival))
+    sets: dict[str, Examples] = {}
+    if task.chat:
+        sets["made_up"] = replace(answered(quick, apart, seed=2), frame=frame)
+        sets["hand_written"] = answered(frame, questions(), temperature=0.0)
+    else:
+        sets["held_out"] = answered(frame, [q for q, _ in task.tests], temperature=0.0)
+    found: dict[str, Any] = {"ours": ours.seconds, "rival": rival.seconds * DISTILLED.count / steps.count}
+    for name, heard in sets.items():
+        a = measure(name, heard, fold, others={"another": another})
+        b = measure(name, heard, theirs)
+        found |= _told(name, a, b)
+    first = next(iter(sets))
+    found["recovered_ours"], found["recovered_rival"] = found[f"{first}_ours"], found[f"{first}_rival"]
+    if task.tests:
+        for who, f in (("ours", fold), ("rival", theirs)):
+            found |= {f"accuracy_{k}_{who}": v for k, v in accuracy(frame, f, task.tests).items()}
+    return found, fold
+
+
+def _told(name: str, ours: Measured, rival: Measured) -> dict[str, Any]:
+    return {
+        f"{name}_ours": ours.recovered.value,
+        f"{name}_interval": [ours.recovered.low, ours.recovered.high],
+        f"{name}_rival": rival.recovered.value,
+        f"{name}_rival_interval": [rival.recovered.low, rival.recovered.high],
+        f"{name}_agree": [ours.agree_bare, ours.agree_folded, rival.agree_folded],
+        f"{name}_controls": {what: r.value for what, r in ours.controls.items()},
+    }
+
+
+def _row(name: str, found: dict[str, Any], on_gpu: bool) -> Row:
+    beside = {k: v for k, v in found.items() if k not in ("ours", "rival")}
+    return Row(name, found["ours"], found["rival"], "seconds", goal=20.0 if on_gpu else 10.0, beside=beside)
+
+
+def _mean(pieces: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means of what all prompts have in common: times and what was recovered."""
+    names = ("ours", "rival", "recovered_ours", "recovered_rival")
+    found = {name: mean(p[name] for p in pieces) for name in names}
+    by_hand = [p for p in pieces if "hand_written_ours" in p]
+    if by_hand:
+        found |= {name: mean(p[name] for p in by_hand) for name in ("hand_written_ours", "hand_written_rival")}
+    return found

@@ -1,0 +1,59 @@
+"""How a fidelity report is told: to people as a table, to programs as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from inweights.cli._output import say, table
+
+if TYPE_CHECKING:
+    from inweights.fold import Fidelity
+
+
+def fidelity_json(found: Fidelity) -> dict[str, Any]:
+    """The keys that scripts rely on, those of the first set of queries, and the whole report beside them."""
+    result: dict[str, Any] = {}
+    if found.sets:
+        first = found.sets[0]
+        result = {
+            "recovered": first.recovered.value,
+            "recovered_interval": [first.recovered.low, first.recovered.high],
+            "kl_bare": first.kl_bare,
+            "kl_folded": first.kl_folded,
+            "agree_bare": first.agree_bare,
+            "agree_folded": first.agree_folded,
+        }
+    result |= {f"accuracy_{who}": share for who, share in found.accuracy.items()}
+    return result | {"fidelity": found.as_json()}
+
+
+def show_fidelity(found: Fidelity) -> None:
+    """The report as tables."""
+    rows = []
+    for s in found.sets:
+        wrong = "; ".join(f"{name} {r.value:.2f}" for name, r in s.controls.items())
+        rows.append(
+            (
+                f"{s.name} ({s.queries})",
+                str(s.recovered),
+                f"{s.kl_bare:.4f} → {s.kl_folded:.4f}",
+                f"{s.agree_bare:.1%} → {s.agree_folded:.1%}",
+                wrong,
+            )
+        )
+    if rows:
+        table(("held-out queries", "recovered [95%]", "KL to prompted, bare → folded", "same token", "controls"), rows)
+    if found.accuracy:
+        say("Accuracy: " + ", ".join(f"{who} {share:.1%}" for who, share in found.accuracy.items()) + ".")
+    if found.side:
+        aside = found.side
+        say(
+            f"On unrelated text: KL {aside.kl_folded:.4f} a token (the prompt itself: {aside.kl_prompted:.4f}), "
+            f"perplexity {aside.perplexity_base:.1f} → {aside.perplexity_folded:.1f}."
+        )
+    if found.saved:
+        v = found.saved
+        say(
+            f"Saved at every request: {v.tokens} prompt tokens, {v.kv_bytes / 2**20:.1f} MiB of keys and values, "
+            f"{v.seconds_prompted * 1e3:.0f} → {v.seconds_bare * 1e3:.0f} ms to the first token."
+        )

@@ -1,0 +1,77 @@
+"""`inweights combine`: two folds in one adapter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inweights._errors import InputError
+from inweights.cli._model import Device, Dtype, ModelName, open_model, text
+from inweights.cli._output import Json, emit, progress, say
+
+if TYPE_CHECKING:
+    from inweights.fold import Fold
+    from inweights.models import Model
+
+
+def combine(
+    first: Annotated[Path, typer.Argument(help="An adapter folder.", metavar="A")],
+    second: Annotated[Path, typer.Argument(help="Another.", metavar="B")],
+    out: Annotated[Path, typer.Option(help="The adapter folder to write.", file_okay=False)],
+    model: ModelName = "smollm2",
+    rank: Annotated[int | None, typer.Option(help="Of the sum; both ranks together by default.", min=1)] = None,
+    context: Annotated[
+        list[str] | None,
+        typer.Option(help="A's prompt, then B's (@FILE too); not needed if the adapters embed them.", metavar="TEXT"),
+    ] = None,
+    questions: Annotated[int, typer.Option(help="How many questions to measure on.", min=1)] = 16,
+    dtype: Dtype = "float32",
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Add two folds up, and measure what the sum recovers of each prompt, where the prompts are known."""
+    from inweights.fold import load_fold
+
+    if context and len(context) != 2:
+        raise InputError(f"--context was given {len(context)} times: give it twice, A's prompt and then B's, or never.")
+    said = [text("--context", c) for c in context or ()]
+    loaded = open_model(model, dtype, device)
+    parts = [load_fold(path, loaded) for path in (first, second)]
+    both, lost = parts[0].combined(parts[1], rank or parts[0].rank + parts[1].rank)
+    prompts: list[str | None] = [*said] or [p.card.prompt for p in parts]
+    each: list[dict[str, float] | None] = []
+    with progress() as bars:
+        bar = bars.add_task("measuring", total=2, note="")
+        for part, prompt in zip(parts, prompts, strict=True):
+            each.append(None if prompt is None else _recovered(loaded, part, both, prompt, questions))
+            bars.advance(bar)
+    path = both.save_pretrained(out, loaded)
+    if as_json:
+        emit(
+            {
+                "adapter": str(path),
+                "rank": both.rank,
+                "truncation_error": lost,
+                "recovered_each": [e and e["combined"] for e in each],
+                "recovered_alone": [e and e["alone"] for e in each],
+            }
+        )
+        return
+    say(f"{path}: rank {both.rank}, relative error of the cut {lost:.1e}.")
+    for name, e in zip((first, second), each, strict=True):
+        if e is None:
+            say(f"{name}: not measured, as its prompt is not known here (--context).")
+        else:
+            say(f"{name}: recovers {e['alone']:.3f} of its prompt alone, {e['combined']:.3f} together.")
+
+
+def _recovered(loaded: Model, part: Fold, both: Fold, prompt: str, count: int) -> dict[str, float]:
+    """What a fold, and the sum, recover of a prompt."""
+    from inweights.fold import Frame, answered, measure, questions
+
+    frame = Frame.of(loaded, prompt, part.card.chat or None)
+    asked = questions()[:: max(1, len(questions()) // count)][:count]
+    found = measure("questions", answered(frame, asked, temperature=0.0), part, others={"combined": both})
+    return {"alone": found.recovered.value, "combined": found.controls["combined"].value}

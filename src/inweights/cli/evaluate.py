@@ -1,0 +1,53 @@
+"""`inweights evaluate`: how faithful an adapter is to a prompt, on queries that it has not seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inweights.cli._fidelity import fidelity_json, show_fidelity
+from inweights.cli._model import Context, Device, Dtype, ModelName, open_model, text
+from inweights.cli._output import Json, Seed, emit, progress
+
+Adapter = Annotated[Path, typer.Option(help="A LoRA adapter folder, ours or any other.")]
+
+
+def evaluate(
+    adapter: Adapter,
+    context: Context,
+    queries: Annotated[
+        Path | None, typer.Option(help="JSON lines with `query`, perhaps `answer`; or lines of text.")
+    ] = None,
+    other: Annotated[Path | None, typer.Option(help="The fold of another prompt, as a control that must fail.")] = None,
+    model: ModelName = "smollm2",
+    strength: Annotated[float, typer.Option(help="Scales the adapter.")] = 1.0,
+    plain: Annotated[bool, typer.Option("--plain", help="Text after text, although the model has turns.")] = False,
+    new_tokens: Annotated[int, typer.Option(help="Answer tokens to compare.", min=1)] = 48,
+    dtype: Dtype = "float32",
+    device: Device = "cpu",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare prompted, bare and folded model on queries; without --queries, on the hand-written questions."""
+    from inweights.fold import Frame, load_fold, questions, read_queries
+    from inweights.fold import evaluate as measured
+
+    said = text("--context", context)
+    asked = read_queries(queries) if queries else [(q, None) for q in questions()]
+    loaded = open_model(model, dtype, device)
+    frame = Frame.of(loaded, said, False if plain else None)
+    fold = load_fold(adapter, loaded) * strength
+    others = {"another prompt's fold": load_fold(other, loaded)} if other else None
+    name = queries.name if queries else "hand-written questions"
+    with progress() as bars:
+        bar = bars.add_task("evaluating", total=None, note="")
+        found = measured(
+            frame, fold, {name: [q for q, _ in asked]}, answers=[(q, a) for q, a in asked if a is not None],
+            others=others, new=new_tokens, seed=seed, after=lambda stage: bars.update(bar, description=stage),
+        )  # fmt: skip
+    if as_json:
+        emit({"adapter": str(adapter), "tokens": frame.describe(asked[0][0]), **fidelity_json(found)})
+    else:
+        show_fidelity(found)

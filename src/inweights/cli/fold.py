@@ -1,0 +1,104 @@
+"""`inweights fold`: a prompt becomes one adapter for all queries, with a report of what was lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inweights._errors import InputError, Problems
+from inweights.cli._fidelity import fidelity_json, show_fidelity
+from inweights.cli._model import Device, Dtype, ModelName, open_model, text
+from inweights.cli._output import Json, Seed, emit, progress, say
+
+
+def fold(
+    out: Annotated[Path, typer.Option(help="The adapter folder to write.", file_okay=False)],
+    context: Annotated[str, typer.Option(help="The prompt to fold: text, or @FILE.", metavar="TEXT")] = "",
+    data: Annotated[
+        str, typer.Option(help="Instead of a prompt: the few-shot prompt of a data set.", metavar="NAME")
+    ] = "",
+    model: ModelName = "smollm2",
+    calibration: Annotated[
+        str, typer.Option(help="How many queries to make up, or a FILE of queries.", metavar="N|FILE")
+    ] = "",
+    method: Annotated[str, typer.Option(help="match, closed, polish, distil, vector or mean.")] = "match",
+    rank: Annotated[int | None, typer.Option(help="Of each update; 16 for match, 64 for closed.", min=1)] = None,
+    strength: Annotated[float, typer.Option(help="Scales the fold: 0 is nothing, 1 the whole prompt.")] = 1.0,
+    plain: Annotated[bool, typer.Option("--plain", help="Text after text, although the model has turns.")] = False,
+    embed_prompt: Annotated[
+        bool, typer.Option("--embed-prompt", help="Keep the prompt's text in the adapter, not only its hash.")
+    ] = False,
+    dtype: Dtype = "float32",
+    device: Device = "cpu",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Fold a prompt into a LoRA adapter that works without it, and report what was lost."""
+    from inweights._errors import unknown
+
+    problems = Problems()
+    problems.unless(bool(context) != bool(data), "Give either --context or --data, and not both.")
+    problems.unless(not (out.is_dir() and any(out.iterdir())), f"--out is the folder {str(out)!r}, which is not empty.")
+    problems.unless(not (data and calibration), "--data brings its own queries: leave --calibration out.")
+    problems.unless(dtype == "float32", f"--dtype is {dtype!r}, but folds are made in float32.")
+    problems.stop()
+    said = text("--context", context) if context else ""
+    queries = _calibration(calibration)
+    from inweights.fold import METHODS, make
+
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    tests: list[tuple[str, str]] = []
+    if data:
+        from inweights.data import few_shot
+
+        task = few_shot(data, seed=seed)
+        said, queries, tests, plain = task.context, task.calibration, task.test, True
+    loaded = open_model(model, dtype, device)
+    with progress() as bars:
+        bar = bars.add_task("folding", total=None, note="")
+
+        def after(stage: str, done: int, total: int) -> None:
+            bars.update(bar, description=stage, completed=done, total=total or None)
+
+        made = make(
+            loaded, said, calibration=queries, method=method, rank=rank, seed=seed, chat=False if plain else None,
+            embed_prompt=embed_prompt, tests=tests, after=after,
+        )  # fmt: skip
+    written = (made.fold * strength).save_pretrained(out, loaded)
+    assert made.fidelity is not None
+    result = {
+        "adapter": str(written),
+        "base_path": loaded.path,
+        "method": method,
+        "rank": made.fold.rank,
+        "strength": strength,
+        "seconds_solve": made.seconds_solve,
+        "seconds_total": made.seconds_total,
+        **fidelity_json(made.fidelity),
+    }
+    if as_json:
+        emit(result)
+        return
+    show_fidelity(made.fidelity)
+    say(
+        f"{written}: rank {made.fold.rank}, {made.fold.nbytes / 2**20:.1f} MiB, strength {strength:g}; "
+        f"solved in {made.seconds_solve:.1f} s, {made.seconds_total:.0f} s with everything."
+    )
+    if strength != 1:
+        say("The report is that of strength 1.")
+    say("A folded adapter leaks its prompt: who has the one can draw out the other.")
+
+
+def _calibration(value: str) -> int | Path | list[str] | None:
+    if not value:
+        return None
+    if value.lstrip("+-").isdigit():
+        if int(value) < 8:
+            raise InputError(f"--calibration is {value}, but at least 8 queries are needed.")
+        return int(value)
+    if not Path(value).is_file():
+        raise InputError(f"--calibration is {value!r}, which is neither a number nor a file.")
+    return Path(value)

@@ -1,0 +1,109 @@
+"""Calibration: queries of the model's own making, or the user's, and the prompted model's answers to them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from inweights._errors import InputError
+from inweights.fold._examples import Examples
+from inweights.fold._frame import Frame
+from inweights.fold._sample import sample
+
+
+@cache
+def openers() -> tuple[str, ...]:
+    """How users' turns begin: what the model is given to make up the rest."""
+    return _lines("openers.txt")
+
+
+@cache
+def questions() -> tuple[str, ...]:
+    """Hand-written questions, of another source than what the model makes up: for judging a fold, not for making it."""
+    return _lines("questions.txt")
+
+
+def _lines(name: str) -> tuple[str, ...]:
+    return tuple((files("inweights.fold") / name).read_text(encoding="utf-8").split("\n"))[:-1]
+
+
+def made_up(frame: Frame, count: int, seed: int = 0, *, new: int = 24, temperature: float = 0.8) -> list[str]:
+    """Queries that the bare model makes up itself, as a user would begin them; no data is needed. All different."""
+    if not frame.chat:
+        raise InputError("Plain text has no user's turn to make up: give the queries in a file.")
+    rnd = random.Random(seed)
+    tok = frame.model.tokenizer
+    found: dict[str, None] = {}
+    while len(found) < count:
+        words = [rnd.choice(openers()) for _ in range(count - len(found))]
+        said = sample(
+            frame.model, frame.before, [frame.opened(w) for w in words],
+            new=new, temperature=temperature, seed=rnd.randrange(1 << 30),
+            ends=lambda i: i in frame.ends or not set("?\n").isdisjoint(tok.decode([i])),
+        )  # fmt: skip
+        for opener, ids in zip(words, said, strict=True):
+            text = tok.decode([i for i in ids if i not in frame.ends], skip_special_tokens=True)
+            query = (opener + text).split("\n")[0].strip()
+            if len(query) > len(opener):
+                found[query] = None
+    return list(found)
+
+
+def read_queries(path: Path) -> list[tuple[str, str | None]]:
+    """Queries from a file: JSON lines with `query` and perhaps `answer`, or plain lines of text."""
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"The queries in {str(path)!r} could not be read: {error}.") from None
+    if not lines:
+        raise InputError(f"{str(path)!r} holds no queries.")
+    if not lines[0].lstrip().startswith("{"):
+        return [(line, None) for line in lines]
+    found = []
+    for n, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            query, answer = row["query"], row.get("answer")
+            if not isinstance(query, str) or not isinstance(answer, str | None) or not query:
+                raise TypeError("`query` must be text, and `answer` too if there is one")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"Line {n} of {str(path)!r} is no JSON object with a `query` of text ({error or type(error).__name__})."
+            ) from None
+        found.append((query, answer))
+    return found
+
+
+def answered(
+    frame: Frame,
+    queries: Sequence[str],
+    seed: int = 0,
+    *,
+    new: int = 48,
+    temperature: float = 1.0,
+    after: Callable[[int], None] = lambda _: None,
+) -> Examples:
+    """The queries with the answers that the *prompted* model gives: sampled, or greedy at temperature 0.
+
+    Plain text ends with its line; a turn of a chat ends with its end token.
+    """
+    if not queries:
+        raise InputError("There are no queries to fold for.")
+    asked = [frame.asked(q) for q in queries]
+    longest = len(frame.before) + len(frame.folded) + max(map(len, asked)) + new
+    if longest > frame.model.window:
+        raise InputError(
+            f"Context, longest query and {new} answer tokens are {longest} tokens, "
+            f"but the model reads {frame.model.window}."
+        )
+    tok = frame.model.tokenizer
+    said = sample(
+        frame.model, [*frame.before, *frame.folded], asked,
+        new=new, temperature=temperature, seed=seed, after=after,
+        ends=lambda i: i in frame.ends or (not frame.chat and "\n" in tok.decode([i])),
+    )  # fmt: skip
+    return Examples(frame, tuple(queries), tuple(asked), tuple(said))

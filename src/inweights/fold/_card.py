@@ -1,0 +1,116 @@
+"""`Card`: what a fold is, what it was made from and how well it does; as `inweights.json` beside the adapter."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from inweights import __version__
+from inweights._errors import InputError, Problems
+
+FORMAT = "inweights-fold-1"
+FILE = "inweights.json"
+
+
+def versions() -> dict[str, str]:
+    """The versions of what a fold is made with."""
+    found = {"inweights": __version__}
+    for package in ("torch", "transformers"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # lent by a path file, without its metadata
+            found[package] = "unknown"
+    return found
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is known of a fold. A foreign adapter has a card with little more than its base and rank.
+
+    - `base`, `base_fingerprint`: the model, and the hash of its weights; empty if not known.
+    - `prompt_sha256`, `prompt_tokens`: which prompt it stands for; `prompt` is its text if it was embedded.
+    - `strength`: what the updates were multiplied with; the stored factors have it in them.
+    - `calibration`: where the queries came from, how many there were, how many answer tokens.
+    - `fidelity`: what was measured. Numbers, `[value, low, high]` or `{"value":, "low":, "high":}` by measure,
+      or tables of those by who was measured: `{"folded": {...}, "bare": {...}, "random": {...}}`.
+    """
+
+    base: str = ""
+    base_fingerprint: str = ""
+    prompt_sha256: str = ""
+    prompt: str | None = None
+    prompt_tokens: int = 0
+    chat: bool = False
+    method: str = ""
+    rank: int = 0
+    strength: float = 1.0
+    seed: int = 0
+    calibration: dict[str, Any] = field(default_factory=dict)
+    fidelity: dict[str, Any] | None = None
+    versions: dict[str, str] = field(default_factory=versions)
+
+    def to_json(self) -> str:
+        """The card as JSON; a number that is not finite becomes null, which every reader takes."""
+        return json.dumps({"format": FORMAT, **_finite(asdict(self))}, indent=2, allow_nan=False) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Card:
+        """The card that `to_json` wrote; anything else is refused, all problems at once."""
+        try:
+            said = json.loads(text)
+        except (ValueError, RecursionError):
+            raise InputError(f"{FILE} is not readable as JSON.") from None
+        if not isinstance(said, dict) or said.get("format") != FORMAT:
+            raise InputError(f"{FILE} is not a card of this format ({FORMAT}).")
+        problems = Problems()
+        for f in fields(Card):
+            kinds = _KINDS[f.name]
+            if f.name not in said:
+                continue
+            # To Python true is a number; to a reader of the card it is not.
+            fits = isinstance(said[f.name], kinds) and not (isinstance(said[f.name], bool) and bool not in kinds)
+            problems.unless(fits, f"{FILE} has a {f.name!r} that is no {' or '.join(k.__name__ for k in kinds)}.")
+        for name in ("base_fingerprint", "prompt_sha256"):
+            problems.unless(
+                str(said.get(name, "")).replace("+", "").isalnum() or not said.get(name),
+                f"{FILE} has a {name!r} that is no hash.",
+            )
+        problems.stop()
+        given = {f.name: said[f.name] for f in fields(Card) if f.name in said}
+        if "versions" not in given:
+            given["versions"] = {}
+        return Card(**given)
+
+    def beside(self, other: Card, rank: int) -> Card:
+        """The card of two folds added up: what holds for both, and nothing measured."""
+        both = self.prompt is not None and other.prompt is not None
+        return Card(
+            base=self.base or other.base,
+            base_fingerprint=self.base_fingerprint or other.base_fingerprint,
+            prompt_sha256="+".join(filter(None, (self.prompt_sha256, other.prompt_sha256))),
+            prompt=f"{self.prompt}\n\n{other.prompt}" if both else None,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            chat=self.chat or other.chat,
+            method=f"sum of two folds: {self.method or 'foreign'}, {other.method or 'foreign'}",
+            rank=rank,
+            seed=self.seed,
+            calibration={"first": self.calibration, "second": other.calibration},
+        )
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "base": (str,), "base_fingerprint": (str,), "prompt_sha256": (str,), "prompt": (str, type(None)),
+    "prompt_tokens": (int,), "chat": (bool,), "method": (str,), "rank": (int,), "strength": (int, float),
+    "seed": (int,), "calibration": (dict,), "fidelity": (dict, type(None)), "versions": (dict,),
+}  # fmt: skip
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,88 @@
+"""What was kept of a prompt, and what was lost: divergences and agreement on answers that the fold has not seen."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inweights.fold._examples import Examples
+from inweights.fold._rows import at_head, pick
+from inweights.fold._teacher import Teacher
+from inweights.models import Model
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far a model is from the prompted one, for each example: sums over its answer tokens, and their number.
+
+    - `kl`: Σ KL(prompted ‖ this model), `(n,)`; `agree`: how often both choose the same token, of how many `tokens`.
+    """
+
+    kl: Tensor
+    agree: Tensor
+    tokens: Tensor
+
+    @property
+    def mean_kl(self) -> float:
+        return float(self.kl.sum() / self.tokens.sum())
+
+    @property
+    def agreement(self) -> float:
+        return float(self.agree.sum() / self.tokens.sum())
+
+
+def distance(
+    model: Model,
+    examples: Examples,
+    teacher: Teacher,
+    changed: AbstractContextManager[Any] | None = None,
+    *,
+    batch_tokens: int = 1024,
+) -> Distance:
+    """The bare model, or the model as it is while `changed` is active, against the prompted one."""
+    index, weights = examples.answer_rows()
+    found = torch.zeros(3, len(examples), dtype=torch.float64)
+    found[2] = weights.sum(1)
+    net: Any = model.model
+    with torch.no_grad(), changed or nullcontext():
+        for chosen, batch in examples.batches(batch_tokens):
+            rows, w = index[chosen], weights[chosen]
+            last = teacher.last[chosen]
+
+            def both(h: Tensor, rows: Tensor = rows, last: Tensor = last) -> Tensor:
+                own = pick(h, rows)
+                return torch.cat([own.flatten(0, 1), last.to(own.dtype).flatten(0, 1)])
+
+            with at_head(model, both):
+                logits = net(input_ids=batch.ids, use_cache=False).logits
+            ls, lt = (x.float().log_softmax(-1) for x in logits.chunk(2))
+            kl = (lt.exp() * (lt - ls)).sum(-1).view_as(w) * w
+            same = (ls.argmax(-1) == lt.argmax(-1)).view_as(w) * w
+            found[0, chosen], found[1, chosen] = kl.sum(1).double().cpu(), same.sum(1).double().cpu()
+    return Distance(*found)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """`1 − KL(prompted ‖ folded) / KL(prompted ‖ bare)`, with a bootstrap interval over the examples."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def recovered(folded: Distance, bare: Distance, *, seed: int = 0, draws: int = 1000) -> Recovered:
+    """How much of what the prompt does the fold does, 1 being all; 95% of `draws` resamplings lie between the ends."""
+    generator = torch.Generator().manual_seed(seed)
+    n = len(bare.kl)
+    picks = torch.randint(n, (draws, n), generator=generator)
+    ratios = 1 - folded.kl[picks].sum(1) / bare.kl[picks].sum(1)
+    low, high = torch.quantile(ratios, torch.tensor([0.025, 0.975], dtype=ratios.dtype)).tolist()
+    return Recovered(float(1 - folded.kl.sum() / bare.kl.sum()), low, high)

@@ -1,0 +1,116 @@
+"""Sampling continuations of many texts at once that all begin with the same tokens."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inweights._errors import InputError
+from inweights.models import Model
+
+# The cache is copied at every token, so a long context is sampled in smaller batches: bytes and texts at once.
+AT_ONCE = {"cpu": (1 << 29, 64), "cuda": (8 << 30, 1024)}
+
+
+def sample(
+    model: Model,
+    shared: Sequence[int],
+    texts: Sequence[Sequence[int]],
+    *,
+    new: int,
+    temperature: float,
+    seed: int,
+    ends: Callable[[int], bool],
+    batch: int | None = None,
+    after: Callable[[int], None] = lambda _: None,
+) -> list[tuple[int, ...]]:
+    """What the model says after `shared` and each of `texts`: at most `new` tokens, the one that ends it included.
+
+    `temperature` 0 is greedy. The shared tokens are read once. `after` is told how many texts are done.
+    """
+    generator = torch.Generator(model.device).manual_seed(seed)
+    said: list[tuple[int, ...]] = []
+    order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), i))  # alike in length: little padding
+    with torch.inference_mode():
+        cache, each = _read(model, shared)
+        room, most = AT_ONCE["cuda" if model.device.type == "cuda" else "cpu"]
+        batch = max(1, min(batch or most, room // max(each, 1)))
+        for start in range(0, len(order), batch):
+            some = [texts[i] for i in order[start : start + batch]]
+            said += _continued(model, cache, len(shared), some, new, temperature, generator, ends)
+            after(len(said))
+    back = dict(zip(order, said, strict=True))
+    return [back[i] for i in range(len(texts))]
+
+
+def _read(model: Model, shared: Sequence[int]) -> tuple[Any, int]:
+    """The cache after the shared tokens, and how many bytes it takes for each text."""
+    if not shared:
+        return None, 0
+    net: Any = model.model
+    cache = net(input_ids=torch.tensor([list(shared)], device=model.device), use_cache=True).past_key_values
+    if not all(isinstance(getattr(layer, "keys", None), Tensor) for layer in getattr(cache, "layers", [None])):
+        raise InputError("This model keeps no keys and values of what it has read, so it cannot be sampled in batches.")
+    return cache, sum(t.nbytes for layer in cache.layers for t in (layer.keys, layer.values))
+
+
+def widened(cache: Any, rows: int) -> Any:
+    """A cache of one text as that of several; keys and values are views, which the first token to come replaces."""
+    if cache is None:
+        return None
+    wide = copy.copy(cache)
+    wide.layers = [copy.copy(layer) for layer in cache.layers]
+    for layer in wide.layers:
+        layer.keys, layer.values = (t.expand(rows, *t.shape[1:]) for t in (layer.keys, layer.values))
+    return wide
+
+
+def _continued(
+    model: Model,
+    cache: Any,
+    seen: int,
+    texts: Sequence[Sequence[int]],
+    new: int,
+    temperature: float,
+    generator: torch.Generator,
+    ends: Callable[[int], bool],
+) -> list[tuple[int, ...]]:
+    net: Any = model.model
+    rows, width = len(texts), max(map(len, texts))
+    ids = torch.zeros(rows, width, dtype=torch.long)
+    mask = torch.ones(rows, seen + width, dtype=torch.long)
+    positions = torch.zeros_like(ids)
+    for r, text in enumerate(texts):  # padded on the left, so that all go on at the same place
+        gap = width - len(text)
+        ids[r, gap:] = torch.tensor(text)
+        mask[r, seen : seen + gap] = 0
+        positions[r, gap:] = seen + torch.arange(len(text))
+    ids, mask, positions = (t.to(model.device) for t in (ids, mask, positions))
+    cache = widened(cache, rows)
+    last: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in signature(net.forward).parameters else {}
+    said: list[list[int]] = [[] for _ in texts]
+    open_ = set(range(rows))
+    for _ in range(new):
+        out = net(
+            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, **last
+        )
+        cache, logits = out.past_key_values, out.logits[:, -1].float()
+        if temperature:
+            ids = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
+        else:
+            ids = logits.argmax(-1, keepdim=True)
+        for r, token in enumerate(ids.squeeze(-1).tolist()):
+            if r in open_:
+                said[r].append(token)
+                if ends(token):
+                    open_.discard(r)
+        if not open_:
+            break
+        positions = positions[:, -1:] + 1
+        mask = torch.cat([mask, mask.new_ones(rows, 1)], 1)
+    return [tuple(s) for s in said]

@@ -1,0 +1,25 @@
+"""Tiny models that can be talked to, in memory and on disk."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from talking import talker
+
+from inweights.models import Model
+
+
+@pytest.fixture(params=["llama", "gpt2"])
+def model(request: pytest.FixtureRequest) -> Model:
+    """Rotary and learned positions, matrices stored one way and the other."""
+    return talker(request.param, torch.float64)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model folder for the command line."""
+    where = tmp_path_factory.mktemp("talker")
+    made = talker()
+    made.model.save_pretrained(where)
+    made.tokenizer.save_pretrained(where)
+    return str(where)
