@@ -95,7 +95,13 @@ def test_benches_measure_both_sides_and_check_that_they_agree(name: str, rows: l
 
 
 def test_benches_are_listed() -> None:
-    assert set(json.loads(run("bench", "--json").stdout)["benches"]) == {"prefix", "update", "trace", "generate"}
+    assert set(json.loads(run("bench", "--json").stdout)["benches"]) == {
+        "prefix",
+        "update",
+        "trace",
+        "generate",
+        "fold",
+    }
     assert "prefix" in run("bench").stdout
 
 

@@ -12,7 +12,6 @@ from inweights._fetch import fetch
 from inweights.fold._card import Card
 from inweights.fold._fold import Fold, matrices
 from inweights.models import Model, load
-from inweights.models._adapter import write_gguf
 from inweights.models._load import SMOLLM2
 from inweights.theory import Update
 
@@ -96,10 +95,13 @@ def test_without_an_adapter_both_programs_agree(smollm2: Model) -> None:
     assert apart(there(smollm2), here(smollm2)) < 0.2
 
 
-def test_rows_in_the_order_of_transformers_would_be_something_else(smollm2: Model, tmp_path: Path) -> None:
+def test_rows_in_the_order_of_transformers_would_be_something_else(
+    smollm2: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The control of the reordering: such a file loads and runs, and is wrong."""
     made = fold(smollm2, ROWS, 0.5)
     with made.applied(smollm2):
         want = here(smollm2)
-    wrong = write_gguf(made.factors(smollm2), smollm2, tmp_path / "a.gguf")
+    monkeypatch.setattr("inweights.models._gguf.as_llama_cpp", lambda factors, model: factors)
+    wrong = made.to_gguf(tmp_path / "a.gguf", smollm2)
     assert apart(there(smollm2, wrong), want) > 1

@@ -9,7 +9,7 @@ import torch
 from talking import talker
 
 from inweights import InputError
-from inweights.fold import Examples, Fold, Frame, Steps, answered, evaluate, make, made_up, measure, solve, working
+from inweights.fold import Examples, Fold, Frame, Steps, answered, evaluate, made_up, make, measure, solve, working
 from inweights.fold._card import Card
 from inweights.fold._fidelity import Distance, distance, recovered
 from inweights.fold._lora import Lora, linear_modules

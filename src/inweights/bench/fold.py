@@ -35,6 +35,7 @@ from inweights.fold import (
 )
 from inweights.fold._card import Card
 from inweights.fold._match import DISTILLED
+from inweights.fold._methods import steps_for
 from inweights.models import Model, load
 
 HELD_OUT = 64
@@ -61,12 +62,11 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
     home = folder or cache() / "bench" / f"fold-{key}"
     home.mkdir(parents=True, exist_ok=True)
     tasks = [t for t in suite() if (t.name in only if only else on_gpu or t.name in ("pirate", "facts"))]
-    rows, another = [], None
+    rows: list[Row] = []
+    another: Fold | None = None
     for task in tasks:
         kept = home / f"{task.name.replace(' ', '-')}.json"
         if not kept.is_file():
-            if another is None:
-                another = _warm_up(model, low)
             found, another = _piece(model, low, task, setting, another)
             write_atomic(kept, json.dumps(found))
         rows.append(_row(task.name, json.loads(kept.read_text()), on_gpu))
@@ -82,20 +82,24 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
     )
 
 
-def _warm_up(model: Model, low: Model) -> Fold:
-    """A first fold of either side, not timed: a GPU loads its kernels. It serves as another prompt's fold, too."""
+def _warm_up(model: Model, low: Model, examples: Examples) -> Fold:
+    """Two steps of either side, not timed: a GPU loads its kernels and takes its memory. And the fold of another
+    prompt, to confuse the first one with."""
+    for method, steps in (("match", steps_for(model, len(examples))), ("distil", DISTILLED)):
+        solve(model, examples, method, low=low, steps=replace(steps, count=2))
     frame = Frame.of(low, DEVELOPMENT["list"])
-    examples = answered(frame, made_up(frame, 64, seed=9), seed=9)
-    solve(model, examples, "distil", low=low, steps=replace(DISTILLED, count=2))
-    return Fold(solve(model, examples, low=low).updates, Card(method="match"))
+    return Fold(solve(model, answered(frame, made_up(frame, 64, seed=9), seed=9), low=low).updates, Card())
 
 
-def _piece(model: Model, low: Model, task: Task, setting: dict[str, Any], another: Fold) -> tuple[dict[str, Any], Fold]:
+def _piece(
+    model: Model, low: Model, task: Task, setting: dict[str, Any], another: Fold | None
+) -> tuple[dict[str, Any], Fold]:
     """One prompt: both folds, timed one after the other, and what they recover; then our fold, to confuse the next."""
     frame, quick = Frame.of(model, task.context, task.chat), Frame.of(low, task.context, task.chat)
     queries = list(task.calibration) or made_up(quick, int(setting["queries"]) + HELD_OUT, seed=0)
     apart = queries[int(setting["queries"]) :]
     examples = answered(quick, queries[: int(setting["queries"])], seed=1)
+    another = another or _warm_up(model, low, examples)
     ours = solve(model, examples, "match", low=low)
     steps = replace(DISTILLED, count=int(setting["rival_steps"]))
     rival = solve(model, examples, "distil", low=low, steps=steps)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from inweights.cli._model import ModelName
 from inweights.cli._output import Json, Seed, emit, progress, say, table
+
+if TYPE_CHECKING:
+    from inweights.fold._showcase import FoldShown
 
 
 def demo(
@@ -25,7 +28,15 @@ def demo(
     from inweights import __version__
     from inweights._files import folder_for, write_atomic
     from inweights.lab import OneBlock, section4
-    from inweights.report import page, section4_summary, showcase_summary, write_section4, write_showcase
+    from inweights.report import (
+        fold_sections,
+        fold_summary,
+        page,
+        section4_summary,
+        showcase_summary,
+        write_section4,
+        write_showcase,
+    )
 
     folder_for("--out", out)
     header = ("", "measured", "to compare")
@@ -56,6 +67,16 @@ def demo(
             table(header, showcase_summary(shown))
             for name, said in shown.words.items():
                 say(f"{name:>9}: {shown.query}{said}")
+        folded = _fold(model, as_json)
+        sections += fold_sections(folded)
+        result["folded"] = folded.answers
+        result["recovered"] = folded.made.fidelity.sets[0].recovered.value if folded.made.fidelity else None
+        if not as_json:
+            table(header, fold_summary(folded))
+            for question, answers in folded.answers.items():
+                say(f"\n{question}")
+                for name, said in answers.items():
+                    say(f"{name:>9}: {said!r}")
     path = write_atomic(
         out / "index.html",
         page(
@@ -73,3 +94,17 @@ def demo(
     if not holds:
         typer.echo("Prompt and weights disagree, or a control agreed too: the theorem did not hold here.", err=True)
         raise typer.Exit(1)
+
+
+def _fold(model: str, as_json: bool) -> FoldShown:
+    """One prompt as an adapter for all questions, with few queries: a quick look."""
+    from inweights.fold import fold_showcase
+
+    if not as_json:
+        say("The same idea for all questions at once: a system prompt folded into one LoRA adapter …")
+    with progress() as bars:
+        bar = bars.add_task("folding", total=None, note="")
+        return fold_showcase(
+            model,
+            after=lambda stage, done, total: bars.update(bar, description=stage, completed=done, total=total or None),
+        )

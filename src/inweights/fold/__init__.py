@@ -28,6 +28,7 @@ from inweights.fold._match import Steps as Steps
 from inweights.fold._methods import METHODS as METHODS
 from inweights.fold._methods import solve as solve
 from inweights.fold._methods import working as working
+from inweights.fold._showcase import fold_showcase as fold_showcase
 
 
 class _Room(ModuleType):

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from inweights._errors import InputError, Problems
 from inweights.fold._card import FILE, Card
-from inweights.fold._gguf import as_llama_cpp
 from inweights.fold._page import page
 from inweights.models import Model
-from inweights.models._adapter import Factors, is_transposed, write_gguf, write_merged, write_peft
+from inweights.models._adapter import Factors, is_transposed, write_merged, write_peft
+from inweights.models._gguf import write_gguf
 from inweights.theory import Update
 from inweights.theory._changes import exchanged
 
@@ -176,7 +176,7 @@ class Fold:
 
     def to_gguf(self, path: str | Path, model: Model) -> Path:
         """A LoRA adapter for llama.cpp, for the GGUF of the same base model."""
-        return write_gguf(as_llama_cpp(self.factors(model), model), model, Path(path))
+        return write_gguf(self.factors(model), model, Path(path))
 
     def to_merged(self, folder: str | Path, model: Model) -> Path:
         """A checkpoint with the updates in its weights, and the tokenizer beside it."""

@@ -57,43 +57,6 @@ def is_transposed(model: Model, name: str) -> bool:
     return not isinstance(module, torch.nn.Linear)
 
 
-def write_gguf(factors: Factors, model: Model, path: Path) -> Path:
-    """A LoRA adapter for llama.cpp, for the GGUF of the same base model."""
-    try:
-        import gguf
-    except ImportError:
-        raise InputError("GGUF adapters need the gguf package: pip install 'inweights[gguf]'.") from None
-    config: Any = model.model.config
-    known = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
-    if config.model_type not in known:
-        raise InputError(f"The GGUF format has no name for models of type {config.model_type!r}.")
-    names = gguf.get_tensor_name_map(known[config.model_type], len(model.anatomy.blocks))
-    theirs = {name: names.get_name(name) for name in factors}
-    missing = [name for name, found in theirs.items() if found is None]
-    if missing:
-        raise InputError(f"The GGUF format has no name for {missing[0]!r} of this model.")
-    alpha = max(A.shape[0] for A, _ in factors.values())
-    half = path.with_name(f".{path.name}.half")
-    try:
-        writer = gguf.GGUFWriter(str(half), config.model_type)
-        writer.add_string("general.type", "adapter")
-        writer.add_string("adapter.type", "lora")
-        writer.add_float32("adapter.lora.alpha", float(alpha))
-        for name, (A, B) in factors.items():
-            # llama.cpp scales by alpha over the rank of each matrix: undo that where ranks differ.
-            scaled = B * (A.shape[0] / alpha)
-            writer.add_tensor(f"{theirs[name]}.weight.lora_a", A.float().cpu().contiguous().numpy())
-            writer.add_tensor(f"{theirs[name]}.weight.lora_b", scaled.float().cpu().contiguous().numpy())
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        half.replace(path)
-    finally:
-        half.unlink(missing_ok=True)
-    return path
-
-
 def write_merged(changed: AbstractContextManager[Any], model: Model, folder: Path) -> Path:
     """A checkpoint of the model as it is while `changed` is active, and the tokenizer beside it."""
     net: Any = model.model

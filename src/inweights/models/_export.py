@@ -7,7 +7,8 @@ from pathlib import Path
 from torch import Tensor
 
 from inweights._errors import InputError
-from inweights.models._adapter import Factors, write_gguf, write_merged, write_peft
+from inweights.models._adapter import Factors, write_merged, write_peft
+from inweights.models._gguf import write_gguf
 from inweights.models._load import Model
 from inweights.models._patch import Patch
 

@@ -1,0 +1,48 @@
+"""A folded prompt, on the page."""
+
+from __future__ import annotations
+
+from inweights.fold._showcase import FoldShown
+from inweights.report._page import Section
+
+
+def fold_summary(found: FoldShown) -> list[tuple[str, str, str]]:
+    """For people: what, measured, to compare."""
+    made = found.made
+    assert made.fidelity is not None
+    rows = []
+    for s in made.fidelity.sets:
+        control = next(iter(s.controls.values()))
+        rows.append(
+            (
+                f"recovered of the prompt, {s.queries} {s.name}",
+                str(s.recovered),
+                f"{control.value:.2f} by random updates",
+            )
+        )
+        rows.append(
+            ("same next token as with the prompt", f"{s.agree_folded:.1%}", f"{s.agree_bare:.1%} without the fold")
+        )
+    saved = made.fidelity.saved
+    if saved:
+        rows.append(("prompt tokens saved at every request", str(saved.tokens), ""))
+    return rows
+
+
+def fold_sections(found: FoldShown) -> list[Section]:
+    """The sections of the page."""
+    rows = [(q, who, text) for q, said in found.answers.items() for who, text in said.items()]
+    fold = found.made.fold
+    return [
+        Section(
+            "6. One adapter for all questions",
+            (
+                f"The system prompt “{found.context}” is folded into a LoRA adapter of rank {fold.rank}, "
+                f"{fold.nbytes / 2**20:.1f} MiB, fitted on {fold.card.calibration['queries']} questions that the model "
+                "made up itself. It serves questions that it has never seen, approximately: this is what is kept.",
+            ),
+            header=("", "measured", "to compare"),
+            rows=fold_summary(found),
+        ),
+        Section("The same questions, three ways", header=("question", "", "answer"), rows=rows),
+    ]
