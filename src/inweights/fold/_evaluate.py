@@ -77,8 +77,9 @@ def measure(
     *,
     seed: int = 0,
     others: dict[str, Fold] | None = None,
+    control: bool = True,
 ) -> Measured:
-    """One set of queries, with the control of a random update of equal norms, and of `others`."""
+    """One set of queries; with `control`, also a random update of equal norms, and `others`."""
     model = examples.frame.model
     size = batch_tokens(model)
     teacher = prompted(model, examples, batch_tokens=size)
@@ -87,7 +88,7 @@ def measure(
         return distance(model, examples, teacher, changed.applied(model) if changed else None, batch_tokens=size)
 
     bare, folded = of(None), of(fold)
-    wrong = {"random updates of equal norms": fold.random_like(seed), **(others or {})}
+    wrong = {"random updates of equal norms": fold.random_like(seed), **(others or {})} if control else {}
     return Measured(
         name, len(examples), examples.tokens, bare.mean_kl, folded.mean_kl, bare.agreement, folded.agreement,
         recovered(folded, bare, seed=seed),
@@ -111,11 +112,11 @@ def evaluate(
     `answers` are queries with what should be answered: for these, accuracies of the prompted, bare and folded model.
     """
     fold.require_fit(frame.model)
-    sets = []
+    sets: list[Measured] = []
     for name, asked in queries.items():
         after(f"measuring on {name}")
         examples = answered(frame, list(asked), seed, new=new, temperature=0.0)
-        sets.append(measure(name, examples, fold, seed=seed, others=others))
+        sets.append(measure(name, examples, fold, seed=seed, others=others, control=not sets))
     found = accuracy(frame, fold, answers, new=new, after=after) if answers else {}
     after("looking at unrelated text")
     side = side_effects(frame, fold.applied(frame.model))

@@ -75,7 +75,7 @@ def make(
     chat: bool | None = None,
     embed_prompt: bool = False,
     report: bool = True,
-    held_out: int = 32,
+    held_out: int = 24,
     tests: Sequence[tuple[str, str]] = (),
     new: int = 48,
     after: After = lambda stage, done, total: None,
@@ -117,7 +117,7 @@ def _queries(
         if calibration < 1:
             raise InputError(f"`calibration` is {calibration}, but must be at least 1 query.")
         after("queries", 0, calibration)
-        asked = made_up(frame, calibration + held_out // 2, seed)
+        asked = made_up(frame, calibration + held_out // 3, seed)
         sets: dict[str, Sequence[str]] = {"hand-written questions": by_hand, "made-up questions": asked[calibration:]}
         return asked[:calibration], {k: v for k, v in sets.items() if v}, "made up by the bare model"
     if isinstance(calibration, str | Path):

@@ -36,7 +36,7 @@ class Steps:
     graph: bool = False
 
 
-MATCHED = {"cpu": Steps(count=112, rate=4e-3, batch=8), "cuda": Steps(count=104, rate=5e-3, batch=32, graph=True)}
+MATCHED = {"cpu": Steps(count=128, rate=3e-3, batch=4), "cuda": Steps(count=104, rate=5e-3, batch=32, graph=True)}
 DISTILLED = Steps(count=400, rate=2e-3, batch=32, match=0.0)
 
 
@@ -133,7 +133,8 @@ def fit(
     after: Callable[[int], None] = lambda _: None,
 ) -> list[float]:
     """Goes down the gradient; the factors in `lora` are fitted in place. Returns the divergence at every step."""
-    order = _order(len(examples), steps, seed)
+    lengths = [len(q) + len(a) for q, a in zip(examples.asked, examples.said, strict=True)]
+    order = _order(lengths, steps, seed)
     doing = Fit(model, examples, teacher, lora, steps)
     doing.load(order[0])
     with torch.no_grad():
@@ -155,14 +156,22 @@ def fit(
     return torch.stack(losses).tolist()
 
 
-def _order(n: int, steps: Steps, seed: int) -> list[list[int]]:
-    """Which examples each step looks at: all of them once before any of them again."""
+def _order(lengths: list[int], steps: Steps, seed: int) -> list[list[int]]:
+    """Which examples each step looks at: all of them once before any of them again.
+
+    Steps of eight batches at a time share out their examples by length, so that little is padding.
+    """
     generator = torch.Generator().manual_seed(seed)
-    size = min(steps.batch, n)
+    size = min(steps.batch, len(lengths))
     line: list[int] = []
     while len(line) < size * steps.count:
-        line += torch.randperm(n, generator=generator).tolist()
-    return [line[k * size : (k + 1) * size] for k in range(steps.count)]
+        line += torch.randperm(len(lengths), generator=generator).tolist()
+    found: list[list[int]] = []
+    while len(found) < steps.count:
+        pool = sorted(line[len(found) * size : (len(found) + 8) * size], key=lambda i: lengths[i])
+        batches = [pool[k : k + size] for k in range(0, len(pool) - size + 1, size)]
+        found += [batches[k] for k in torch.randperm(len(batches), generator=generator).tolist()]
+    return found[: steps.count]
 
 
 def _captured(doing: Fit) -> Callable[[], None]:

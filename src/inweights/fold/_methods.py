@@ -52,9 +52,9 @@ def working(model: Model) -> Model:
 
 
 def steps_for(model: Model, examples: int) -> Steps:
-    """How many steps of `match` so many examples are worth: three to four passes over them."""
+    """How many steps of `match` so many examples are worth: about four passes over them."""
     base = MATCHED["cuda" if model.device.type == "cuda" else "cpu"]
-    return replace(base, count=max(50, min(base.count, round(3.5 * examples / base.batch))))
+    return replace(base, count=max(48, min(base.count, round(4 * examples / base.batch))))
 
 
 def solve(
