@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -277,3 +278,28 @@ def test_a_folder_of_somebodys_machine_is_no_base_model_of_the_hub() -> None:
 
 def test_ranks_that_vllm_knows() -> None:
     assert [served_rank(r) for r in (1, 4, 8, 9, 100, 600)] == [1, 8, 8, 16, 128, 600]
+
+
+def test_trimming_keeps_the_energy_it_says() -> None:
+    """Ranks fall, the squared norm stays above the share; all of it changes nothing (float64, 1e-12)."""
+    of = model()
+    made = fold(of, rank=6)
+    least = made.trimmed(0.6)
+    assert least.rank < made.rank
+    for name, update in made.updates.items():
+        share = float(least.updates[name].frobenius() ** 2 / update.frobenius() ** 2)
+        one_less = update.singular_values().square()[: least.updates[name].columns - 1].sum() / update.frobenius() ** 2
+        assert 0.6 - 1e-6 <= share < 1
+        assert float(one_less) < 0.6
+        assert float((made.trimmed(1.0).updates[name].dense() - update.dense()).abs().max()) < 1e-5
+    with pytest.raises(InputError, match="energy"):
+        made.trimmed(0.0)
+
+
+def test_a_fold_knows_the_model_it_was_made_for(tmp_path: Path) -> None:
+    of = model()
+    made = fold(of)
+    with pytest.raises(InputError, match="which `model`"):
+        made.save_pretrained(tmp_path / "a")
+    kept = replace(made, model=of) * 0.5
+    assert kept.save_pretrained(tmp_path / "a").is_dir()

@@ -17,7 +17,7 @@ BENCHES = {
 }
 
 
-def load(name: str) -> Callable[[], Any]:
+def load(name: str) -> Callable[..., Any]:
     """The `run` function of a benchmark, whose module is imported only now: it makes a `Result`."""
     if name not in BENCHES:
         raise unknown("benchmark", name, BENCHES)

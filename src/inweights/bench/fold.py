@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, replace
+from importlib.resources import files
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from inweights import __version__
+from inweights._errors import unknown
 from inweights._fetch import cache
 from inweights._files import write_atomic
 from inweights.bench._measure import Result, Row
@@ -57,16 +59,23 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
         "device": torch.cuda.get_device_name() if on_gpu else f"CPU, {torch.get_num_threads()} threads",
         "inweights": __version__,
         "torch": torch.__version__,
+        "code": _code(),
     }
     key = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()[:12]
     home = folder or cache() / "bench" / f"fold-{key}"
     home.mkdir(parents=True, exist_ok=True)
+    for name in only:
+        if name not in {t.name for t in suite()}:
+            raise unknown("prompt", name, [t.name for t in suite()])
     tasks = [t for t in suite() if (t.name in only if only else on_gpu or t.name in ("pirate", "facts"))]
     rows: list[Row] = []
     another: Fold | None = None
+    earlier = 0
     for task in tasks:
         kept = home / f"{task.name.replace(' ', '-')}.json"
-        if not kept.is_file():
+        if kept.is_file():
+            earlier += 1
+        else:
             found, another = _piece(model, low, task, setting, another)
             write_atomic(kept, json.dumps(found))
         rows.append(_row(task.name, json.loads(kept.read_text()), on_gpu))
@@ -74,12 +83,23 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
     short = total.beside["recovered_rival"] - total.beside["recovered_ours"]
     return Result(
         setting=f"SmolLM2, {len(rows)} prompts, {setting['queries']} queries, {setting['device']}"
-        + ("" if on_gpu else f"; the rival's 400 steps extrapolated from {rival.count}"),
+        + ("" if on_gpu else f"; the rival's 400 steps extrapolated from {rival.count}")
+        + (f"; {earlier} of {len(rows)} prompts measured by an earlier run of the same code" if earlier else ""),
         headline="mean",
         rows=(*rows, total),
         error=max(0.0, short),
         tolerance=0.0,
     )
+
+
+def _code() -> str:
+    """A hash of the code that is measured: another code is another measurement."""
+    digest = hashlib.sha256()
+    for room, pattern in (("fold", "*"), ("bench", "*suite*"), ("bench", "*fold*")):
+        for path in sorted(Path(str(files(f"inweights.{room}"))).glob(pattern)):
+            if path.is_file():
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _warm_up(model: Model, low: Model, examples: Examples) -> Fold:

@@ -6,11 +6,15 @@ from typing import Annotated
 
 import typer
 
+from inweights._errors import InputError
 from inweights.cli._output import Json, emit, say, table
 
 
 def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark; `list` shows them.", metavar="NAME")] = "list",
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only this prompt of `fold`; may be given again.", metavar="PROMPT")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Measure ours against the rival, taking turns in one process, and check that both agree."""
@@ -22,7 +26,10 @@ def bench(
         else:
             table(("benchmark", "what it measures"), list(BENCHES.items()))
         return
-    result = load(name)()
+    job = load(name)
+    if only and name != "fold":
+        raise InputError(f"--only chooses prompts of the benchmark fold, but this is {name}.")
+    result = job(tuple(only)) if only else job()
     if as_json:
         emit(result.as_json())
     else:
@@ -32,6 +39,9 @@ def bench(
         ]
         table(("", "ours", "rival", "ratio", "goal"), rows, title=f"{name}: {result.setting}")
         for r in result.rows:
+            if r.beside:
+                told = ", ".join(f"{k} {v:.3f}" for k, v in r.beside.items() if isinstance(v, float))
+                say(f"{r.name}: {told}")
             if r.ratio < r.goal:
                 say(f"{r.name}: {r.ratio:.1f} is below its goal of {r.goal:g} in this run.")
         word = "agree" if result.agrees else "DISAGREE"

@@ -25,6 +25,9 @@ def fold(
     ] = "",
     method: Annotated[str, typer.Option(help="match, closed, polish, distil, vector or mean.")] = "match",
     rank: Annotated[int | None, typer.Option(help="Of each update; 16 for match, 64 for closed.", min=1)] = None,
+    energy: Annotated[
+        float | None, typer.Option(help="Cut each update to the rank that keeps this share of its energy.")
+    ] = None,
     strength: Annotated[float, typer.Option(help="Scales the fold: 0 is nothing, 1 the whole prompt.")] = 1.0,
     plain: Annotated[bool, typer.Option("--plain", help="Text after text, although the model has turns.")] = False,
     embed_prompt: Annotated[
@@ -43,6 +46,7 @@ def fold(
     problems.unless(not (out.is_dir() and any(out.iterdir())), f"--out is the folder {str(out)!r}, which is not empty.")
     problems.unless(not (data and calibration), "--data brings its own queries: leave --calibration out.")
     problems.unless(dtype == "float32", f"--dtype is {dtype!r}, but folds are made in float32.")
+    problems.unless(energy is None or 0 < energy <= 1, f"--energy is {energy}, but must be above 0 and at most 1.")
     problems.stop()
     said = text("--context", context) if context else ""
     queries = _calibration(calibration)
@@ -64,8 +68,8 @@ def fold(
             bars.update(bar, description=stage, completed=done, total=total or None)
 
         made = make(
-            loaded, said, calibration=queries, method=method, rank=rank, seed=seed, chat=False if plain else None,
-            embed_prompt=embed_prompt, tests=tests, after=after,
+            loaded, said, calibration=queries, method=method, rank=rank, energy=energy, seed=seed,
+            chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, after=after,
         )  # fmt: skip
     written = (made.fold * strength).save_pretrained(out, loaded)
     assert made.fidelity is not None

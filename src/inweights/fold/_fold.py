@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -42,12 +42,14 @@ class Fold:
     - `updates`: `{parameter: ΔW}`, each of the mathematical shape `(out, in)` with factors `u (out, r)` and
       `v (in, r)`, also where the layer stores its matrix transposed, as GPT-2's do.
     - `card`: where they come from and how well they do.
+    - `model`: what they were made for or read for; methods that need a model take this one, unless given another.
 
     A fold is a value: strengths, sums and controls are new folds, and a model is never left changed.
     """
 
     updates: dict[str, Update]
     card: Card
+    model: Model | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.updates:
@@ -123,7 +125,8 @@ class Fold:
             return self
         scaled = {name: update * float(strength) for name, update in self.updates.items()}
         # What was measured was measured at the strength before.
-        return Fold(scaled, replace(self.card, strength=self.card.strength * float(strength), fidelity=None))
+        card = replace(self.card, strength=self.card.strength * float(strength), fidelity=None)
+        return replace(self, updates=scaled, card=card)
 
     __rmul__ = __mul__
 
@@ -132,7 +135,7 @@ class Fold:
         generator = torch.Generator().manual_seed(seed)
         drawn = {name: update.random_like(generator) for name, update in self.updates.items()}
         said = replace(self.card, method=f"random, norms of: {self.card.method}", seed=seed, fidelity=None)
-        return Fold(drawn, said)
+        return replace(self, updates=drawn, card=said)
 
     def combined(self, other: Fold, rank: int | None = None) -> tuple[Fold, float]:
         """The sum of two folds of one model, each matrix cut back to `rank`, and the relative error of the cut.
@@ -154,18 +157,36 @@ class Fold:
             cut, kept, dropped = _cut(wide[0] if len(wide) == 1 else wide[0] + wide[1], rank)
             found[name] = cut.to(torch.promote_types(both[0].u.dtype, both[-1].u.dtype))
             lost, total = lost + dropped, total + kept + dropped
-        summed = Fold(found, self.card.beside(other.card, rank))
+        summed = replace(self, updates=found, card=self.card.beside(other.card, rank))
         return summed, math.sqrt(lost / total) if total else 0.0
 
+    def trimmed(self, energy: float) -> Fold:
+        """Each update cut to the lowest rank that keeps this share of its squared norm."""
+        if not 0 < energy <= 1:
+            raise InputError(f"`energy` is {energy}, but must be above 0 and at most 1.")
+        found = {}
+        for name, update in self.updates.items():
+            s = update.singular_values().double().square()
+            rank = 1 + int((s.cumsum(-1) < energy * s.sum() * (1 - 1e-12)).sum())
+            found[name] = _cut(update, min(rank, len(s)))[0]
+        return replace(self, updates=found)
+
     # --- files --------------------------------------------------------------------------------------
+
+    def _for(self, model: Model | None) -> Model:
+        found = model or self.model
+        if found is None:
+            raise InputError("This fold was made without a model at hand: say which `model` it is for.")
+        return found
 
     def factors(self, model: Model) -> Factors:
         """`{module: (A, B)}` with `ΔW = B A`: shapes `(r, in)` and `(out, r)`, as adapters hold them."""
         self.require_fit(model)
         return {name.removesuffix(".weight"): (update.v.mT, update.u) for name, update in self.updates.items()}
 
-    def save_pretrained(self, folder: str | Path, model: Model) -> Path:
+    def save_pretrained(self, folder: str | Path, model: Model | None = None) -> Path:
         """A PEFT adapter folder with the card, as inweights.json and README.md; there whole or not at all."""
+        model = self._for(model)
         card = replace(self.card, rank=self.rank)
 
         def beside(half: Path) -> None:
@@ -174,12 +195,14 @@ class Fold:
 
         return write_peft(self.factors(model), model, Path(folder), beside)
 
-    def to_gguf(self, path: str | Path, model: Model) -> Path:
+    def to_gguf(self, path: str | Path, model: Model | None = None) -> Path:
         """A LoRA adapter for llama.cpp, for the GGUF of the same base model."""
+        model = self._for(model)
         return write_gguf(self.factors(model), model, Path(path))
 
-    def to_merged(self, folder: str | Path, model: Model) -> Path:
+    def to_merged(self, folder: str | Path, model: Model | None = None) -> Path:
         """A checkpoint with the updates in its weights, and the tokenizer beside it."""
+        model = self._for(model)
         self.require_fit(model)
         owners: dict[int, list[str]] = {}
         for name, p in model.model.named_parameters(remove_duplicate=False):

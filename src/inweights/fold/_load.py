@@ -61,7 +61,7 @@ def load_fold(folder: str | Path, model: Model) -> Fold:
         base = config.get("base_model_name_or_path")
         most = max(update.columns for update in updates.values())
         card = Card(base=base if isinstance(base, str) else "", method="foreign adapter", rank=most, versions={})
-    return Fold(updates, card)
+    return Fold(updates, card, model)
 
 
 def _file(folder: Path, name: str, problems: Problems, most: int) -> Path | None:

@@ -40,6 +40,7 @@ def fold(
     calibration: Calibration | None = None,
     method: str = "match",
     rank: int | None = None,
+    energy: float | None = None,
     seed: int = 0,
     chat: bool | None = None,
     embed_prompt: bool = False,
@@ -52,14 +53,15 @@ def fold(
     - `calibration`: how many queries the model shall make up itself (128, or 1,024 on a GPU), or the queries, or a
       file of them. Labels are never read.
     - `method`: `"match"` (the best), `"closed"` (no gradient), `"polish"`, `"distil"`, `"vector"`, `"mean"`.
-    - `rank`: of each matrix' update; 16 for `match`, 64 for `closed`.
+    - `rank`: of each matrix' update; 16 for `match`, 64 for `closed`. `energy` cuts each further, to the lowest rank
+      that keeps this share of its squared norm.
     - `chat`: whether context and query are turns; by default, if the model has a chat template.
     - `embed_prompt`: keep the prompt's text, and not only its hash, in the adapter.
 
     Nothing is measured here: see `evaluate`, or the command `inweights fold`, which does both.
     """
     return make(
-        model, context, calibration=calibration, method=method, rank=rank, seed=seed, chat=chat,
+        model, context, calibration=calibration, method=method, rank=rank, energy=energy, seed=seed, chat=chat,
         embed_prompt=embed_prompt, report=False,
     ).fold  # fmt: skip
 
@@ -71,6 +73,7 @@ def make(
     calibration: Calibration | None = None,
     method: str = "match",
     rank: int | None = None,
+    energy: float | None = None,
     seed: int = 0,
     chat: bool | None = None,
     embed_prompt: bool = False,
@@ -98,11 +101,13 @@ def make(
         rank=max(u.columns for u in solved.updates.values()), seed=seed,
         calibration={"source": source, "queries": len(examples), "answer_tokens": examples.tokens},
     )  # fmt: skip
-    made = Fold(solved.updates, card)
+    made = Fold(solved.updates, card, model)
+    if energy is not None:
+        made = made.trimmed(energy)
     fidelity = None
     if report:
         fidelity = evaluate(frame, made, kept_out, answers=tests, new=new, seed=seed, after=lambda s: after(s, 0, 0))
-        made = Fold(made.updates, replace(card, fidelity=fidelity.for_card()))
+        made = replace(made, card=replace(card, rank=made.rank, fidelity=fidelity.for_card()))
     return Made(made, fidelity, solved.seconds, time.perf_counter() - start)
 
 
