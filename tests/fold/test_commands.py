@@ -75,6 +75,8 @@ def test_folding_writes_an_adapter_and_an_honest_report(inweights: Run, folder: 
     )
     assert {"recovered", "kl_bare", "kl_folded", "agree_folded"} <= set(found)
     assert found["kl_bare"] > 0
+    assert found["calibrated_on"] == 8
+    assert found["same_prompt"] is True
     assert not any("system" in token for token in ["".join(found["tokens"]["bare"])])
 
 
@@ -88,6 +90,7 @@ def test_evaluating_with_answers_and_another_fold(
     assert {"accuracy_prompted", "accuracy_bare", "accuracy_folded"} <= set(found)
     controls = found["fidelity"]["sets"][0]["controls"]
     assert set(controls) == {"random updates of equal norms", "another prompt's fold"}
+    assert found["calibrated_on"] == 0
     nothing = inweights("evaluate", "--adapter", adapters["a"], "--strength", "0", *common)
     assert nothing["recovered"] == pytest.approx(0, abs=1e-6)
     assert abs(found["recovered"]) > 1e-3
@@ -129,6 +132,8 @@ def test_generating_and_exporting_with_an_adapter(
     bare = inweights(*common, "--shifted")["bare"]
     assert nothing["folded"] == bare
     assert inweights(*common)["folded"] is None
+    plain = [a for a in common if a != "--chat"]
+    assert "add --chat" in inweights(*plain, "--adapter", adapters["a"], code=2)
     merged = inweights(
         "export", adapters["a"], "--format", "merged", "--model", folder, "--out", tmp_path / "m", "--json"
     )
@@ -143,6 +148,10 @@ def test_generating_and_exporting_with_an_adapter(
         (("fold", "--context", "a", "--calibration", "3", "--out", "X"), "at least 8"),
         (("fold", "--context", "a", "--calibration", "none.txt", "--out", "X"), "neither a number nor a file"),
         (("fold", "--context", "a", "--method", "mach", "--out", "X"), "did you mean match"),
+        (("fold", "--context", "a", "--strength", "nan", "--out", "X"), "--strength is nan"),
+        (("fold", "--context", "a", "--energy", "2", "--out", "X"), "--energy is 2"),
+        (("bench", "update", "--only", "pirate"), "--only chooses prompts"),
+        (("bench", "fold", "--only", "pirat"), "did you mean pirate"),
         (("fold", "--context", "a", "--dtype", "bfloat16", "--out", "X"), "float32"),
         (("fold", "--context", "@none.txt", "--out", "X"), "cannot be read"),
         (("fold", "--data", "nonsense", "--out", "X"), "no data set 'nonsense'"),

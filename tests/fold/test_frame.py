@@ -16,6 +16,7 @@ from inweights.fold._sample import sample
 from inweights.fold._teacher import prompted
 from inweights.models import Model
 from inweights.models._hidden import run
+from inweights.models._tiny import tiny
 
 CONTEXT = "Speak like a pirate."
 
@@ -133,7 +134,13 @@ def test_queries_come_from_lines_or_json_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("", "holds no queries"), ('{"question": "a"}', "Line 1"), ('{"query": 3}', "Line 1"), ("{", "Line 1")],
+    [
+        ("", "holds no queries"),
+        ('{"question": "a"}', "Line 1"),
+        ('{"query": 3}', "Line 1"),
+        ('{"query": "a", "answer": " "}', "Line 1"),
+        ("{", "Line 1"),
+    ],
 )
 def test_bad_query_files_are_refused(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "q.jsonl"
@@ -162,3 +169,54 @@ def test_the_prompted_pass_is_the_plain_forward_over_everything(model: Model, bo
             error = float((teacher.last[i, : len(said)] - last).abs().max())
             first = float((teacher.blocks[i, : len(said), 0] - states[1][0, -len(said) :]).abs().max())
             assert (max(error, first) < 1e-9) if near else (min(error, first) > 1e-3)
+
+
+def test_a_template_that_puts_the_system_into_the_user_turn_is_folded_there() -> None:
+    """As Gemma's does: what bare and prompted turn begin with is kept, and the context alone is folded."""
+    model = talker()
+    model.tokenizer.chat_template = (
+        "{% if messages[0]['role'] == 'system' %}{% set s = messages[0]['content'] + '\n\n' %}"
+        "{% set rest = messages[1:] %}{% else %}{% set s = '' %}{% set rest = messages %}{% endif %}<s>"
+        "{% for m in rest %}<|im_start|>{{ m['role'] }}\n{{ s if loop.first else '' }}{{ m['content'] }}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>model\n{% endif %}"
+    )
+    frame = Frame.of(model, CONTEXT)
+    tok = model.tokenizer
+    assert tok.decode(frame.before) == "<s><|im_start|>user\n"
+    assert tok.decode(frame.folded) == CONTEXT + "\n\n"
+    assert tok.decode(frame.asked("Hi?")) == "Hi?<|im_end|>\n<|im_start|>model\n"
+    model.tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
+    with pytest.raises(InputError, match="chat template"):
+        Frame.of(model, CONTEXT)
+
+
+@pytest.mark.parametrize("family", ["mistral", "gemma2"])
+def test_windows_do_not_see_padding(family: str) -> None:
+    """Greedy, float64: with a window of 16, texts of different lengths in one call say what each says alone."""
+    net = tiny(family, 0).double()
+    model = Model(net, None, family)
+    shared = [3 + i % 80 for i in range(20)]
+    texts = [[5 + (7 * i + n) % 80 for i in range(n)] for n in (2, 9, 5, 9)]
+    found = sample(model, shared, texts, new=6, temperature=0.0, seed=0, ends=lambda i: False)
+    alone = [sample(model, shared, [t], new=6, temperature=0.0, seed=0, ends=lambda i: False)[0] for t in texts]
+    assert found == alone
+
+
+def test_a_model_that_keeps_no_keys_is_refused_in_a_sentence() -> None:
+    with pytest.raises(InputError, match="keeps no keys"):
+        sample(Model(tiny("mamba", 0), None, "mamba"), [3, 4], [[5]], new=2, temperature=0.0, seed=0, ends=bool)
+
+
+def test_a_model_that_makes_nothing_up_does_not_loop_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = Frame.of(talker(), CONTEXT)
+    monkeypatch.setattr("inweights.fold._calibrate.sample", lambda *a, **k: [(0,)] * len(a[2]))
+    with pytest.raises(InputError, match="made up only 0"):
+        made_up(frame, 4)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_query(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text(json.dumps({"query": "One\u2028line?"}, ensure_ascii=False), encoding="utf-8-sig")
+    assert read_queries(path) == [("One\u2028line?", None)]
+    with pytest.raises(InputError, match="empty"):
+        answered(Frame.of(talker(), "a", chat=False), ["", "abc"])

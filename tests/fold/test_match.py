@@ -9,7 +9,20 @@ import torch
 from talking import talker
 
 from inweights import InputError
-from inweights.fold import Examples, Fold, Frame, Steps, answered, evaluate, made_up, make, measure, solve, working
+from inweights.fold import (
+    Examples,
+    Fold,
+    Frame,
+    Steps,
+    answered,
+    evaluate,
+    made_up,
+    make,
+    measure,
+    questions,
+    solve,
+    working,
+)
 from inweights.fold._card import Card
 from inweights.fold._fidelity import Distance, distance, recovered
 from inweights.fold._lora import Lora, linear_modules
@@ -46,7 +59,7 @@ def test_the_divergence_has_the_gradient_of_its_definition() -> None:
 
 def test_both_ways_to_apply_the_factors_agree(model: Model) -> None:
     """float64, 1e-10: `W + B A` merged, and `B A x` beside; random factors change the logits by far more."""
-    lora = Lora(model, 3, seed=1)
+    lora = Lora(model, 3, seed=1, merged=True)
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for p in lora.parameters:
@@ -125,6 +138,7 @@ def test_an_interval_holds_its_value_and_shrinks_with_more_examples() -> None:
         kl = torch.rand(n, generator=generator, dtype=torch.float64) * size
         return Distance(kl, kl * 0, torch.ones(n, dtype=torch.float64))
 
+    assert recovered(made(7, 0.2), made(7, 1.0)).low is None
     few = recovered(made(10, 0.2), made(10, 1.0))
     many = recovered(made(1000, 0.2), made(1000, 1.0))
     for r in (few, many):
@@ -201,3 +215,7 @@ def test_held_out_queries_of_a_file_are_not_calibrated_on(tmp_path) -> None:  # 
     assert not set(asked) & set(apart["queries held out"])
     assert len(asked) == 16
     assert source == "file q.txt"
+    path.write_text("\n".join(questions()[:20]))
+    asked, apart, _ = _queries(frame, path, 0, 24, lambda *_: None)
+    assert next(iter(apart)) == "hand-written questions"  # too few were held out to stand for the report
+    assert not set(questions()[:20]) & set(apart["hand-written questions"])

@@ -28,7 +28,8 @@ CHAT = {
         "answer with: Have a good read!"
     ),
 }
-# The rival's rate was chosen on these two, which are not in the suite; so were our own steps and rates.
+# The rival's rate was chosen on prompts outside the suite, the first of these two. Our own steps, rate and weight were
+# chosen on that one and on `facts`, so the mean without `facts` is reported as well.
 DEVELOPMENT = {
     "teacher": (
         "You are a patient primary-school teacher. Explain everything with a simple comparison to animals and end with "

@@ -42,7 +42,7 @@ def show_fidelity(found: Fidelity) -> None:
             )
         )
     if rows:
-        table(("held-out queries", "recovered [95%]", "KL to prompted, bare → folded", "same token", "controls"), rows)
+        table(("queries", "recovered [95%]", "KL to prompted, bare → folded", "same token", "controls"), rows)
     if found.accuracy:
         say("Accuracy: " + ", ".join(f"{who} {share:.1%}" for who, share in found.accuracy.items()) + ".")
     if found.side:

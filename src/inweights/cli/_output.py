@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from inweights._errors import InputError
+from inweights._files import folder_for
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -18,8 +23,16 @@ Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0,
 
 
 def emit(result: dict[str, Any]) -> None:
-    """The JSON object on standard output."""
-    sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
+    """The JSON object on standard output; a number that is not finite is null there, which every reader takes."""
+    sys.stdout.write(json.dumps(_finite(result), allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def say(text: str) -> None:
@@ -61,3 +74,10 @@ def progress() -> Iterator[Progress]:
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield bars
+
+
+def require_new(option: str, folder: Path) -> None:
+    """Refuses, before any work, a folder that could not be written in the end."""
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"{option} is the folder {str(folder)!r}, which is not empty: name a new one.")
+    folder_for(option, folder.parent)

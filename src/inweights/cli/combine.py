@@ -9,7 +9,7 @@ import typer
 
 from inweights._errors import InputError
 from inweights.cli._model import Device, Dtype, ModelName, open_model, text
-from inweights.cli._output import Json, emit, progress, say
+from inweights.cli._output import Json, emit, progress, require_new, say
 
 if TYPE_CHECKING:
     from inweights.fold import Fold
@@ -36,6 +36,7 @@ def combine(
 
     if context and len(context) != 2:
         raise InputError(f"--context was given {len(context)} times: give it twice, A's prompt and then B's, or never.")
+    require_new("--out", out)
     said = [text("--context", c) for c in context or ()]
     loaded = open_model(model, dtype, device)
     parts = [load_fold(path, loaded) for path in (first, second)]
@@ -71,7 +72,7 @@ def _recovered(loaded: Model, part: Fold, both: Fold, prompt: str, count: int) -
     """What a fold, and the sum, recover of a prompt."""
     from inweights.fold import Frame, answered, measure, questions
 
-    frame = Frame.of(loaded, prompt, part.card.chat or None)
+    frame = Frame.of(loaded, prompt, part.card.chat if part.card.prompt_sha256 else None)
     asked = questions()[:: max(1, len(questions()) // count)][:count]
     found = measure("questions", answered(frame, asked, temperature=0.0), part, others={"combined": both})
     return {"alone": found.recovered.value, "combined": found.controls["combined"].value}

@@ -68,15 +68,15 @@ def demo(
             for name, said in shown.words.items():
                 say(f"{name:>9}: {shown.query}{said}")
         folded = _fold(model, as_json)
-        sections += fold_sections(folded)
-        result["folded"] = folded.answers
-        result["recovered"] = folded.made.fidelity.sets[0].recovered.value if folded.made.fidelity else None
-        if not as_json:
-            table(header, fold_summary(folded))
-            for question, answers in folded.answers.items():
-                say(f"\n{question}")
-                for name, said in answers.items():
-                    say(f"{name:>9}: {said!r}")
+        if folded is not None:
+            sections += fold_sections(folded)
+            result |= {"folded": folded.answers, "recovered": folded.recovered}
+            if not as_json:
+                table(header, fold_summary(folded))
+                for question, answers in folded.answers.items():
+                    say(f"\n{question}")
+                    for name, said in answers.items():
+                        say(f"{name:>9}: {said!r}")
     path = write_atomic(
         out / "index.html",
         page(
@@ -96,10 +96,16 @@ def demo(
         raise typer.Exit(1)
 
 
-def _fold(model: str, as_json: bool) -> FoldShown:
-    """One prompt as an adapter for all questions, with few queries: a quick look."""
+def _fold(name: str, as_json: bool) -> FoldShown | None:
+    """One prompt as an adapter for all questions, with few queries: a quick look. Nothing if the model has no turns."""
     from inweights.fold import fold_showcase
+    from inweights.models import load
 
+    model = load(name)
+    if not getattr(model.tokenizer, "chat_template", None):
+        if not as_json:
+            say(f"{name} has no chat template, so no system prompt is folded here: see `inweights fold --plain`.")
+        return None
     if not as_json:
         say("The same idea for all questions at once: a system prompt folded into one LoRA adapter …")
     with progress() as bars:

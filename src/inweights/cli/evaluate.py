@@ -9,7 +9,7 @@ import typer
 
 from inweights.cli._fidelity import fidelity_json, show_fidelity
 from inweights.cli._model import Context, Device, Dtype, ModelName, open_model, text
-from inweights.cli._output import Json, Seed, emit, progress
+from inweights.cli._output import Json, Seed, emit, progress, say
 
 Adapter = Annotated[Path, typer.Option(help="A LoRA adapter folder, ours or any other.")]
 
@@ -33,12 +33,19 @@ def evaluate(
     """Compare prompted, bare and folded model on queries; without --queries, on the hand-written questions."""
     from inweights.fold import Frame, load_fold, questions, read_queries
     from inweights.fold import evaluate as measured
+    from inweights.fold._card import seen
 
     said = text("--context", context)
     asked = read_queries(queries) if queries else [(q, None) for q in questions()]
     loaded = open_model(model, dtype, device)
-    frame = Frame.of(loaded, said, False if plain else None)
-    fold = load_fold(adapter, loaded) * strength
+    fold = load_fold(adapter, loaded)
+    card = fold.card
+    fold *= strength
+    # A fold of ours knows whether it was made of turns; any other adapter is asked as the model is.
+    frame = Frame.of(loaded, said, False if plain else card.chat if card.prompt_sha256 else None)
+    known = set(card.calibration.get("seen", ()))
+    overlap = sum(h in known for h in seen(q for q, _ in asked))
+    other_prompt = bool(card.prompt_sha256) and card.prompt_sha256 != frame.digest
     others = {"another prompt's fold": load_fold(other, loaded)} if other else None
     name = queries.name if queries else "hand-written questions"
     with progress() as bars:
@@ -48,6 +55,11 @@ def evaluate(
             others=others, new=new_tokens, seed=seed, after=lambda stage: bars.update(bar, description=stage),
         )  # fmt: skip
     if as_json:
-        emit({"adapter": str(adapter), "tokens": frame.describe(asked[0][0]), **fidelity_json(found)})
-    else:
-        show_fidelity(found)
+        told = {"adapter": str(adapter), "calibrated_on": overlap, "same_prompt": not other_prompt}
+        emit({**told, "tokens": frame.describe(asked[0][0]), **fidelity_json(found)})
+        return
+    show_fidelity(found)
+    if overlap:
+        say(f"The adapter was calibrated on {overlap} of these {len(asked)} queries: they flatter it.")
+    if other_prompt:
+        say("The adapter was folded from another prompt than this context.")

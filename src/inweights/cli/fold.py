@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +12,7 @@ import typer
 from inweights._errors import InputError, Problems
 from inweights.cli._fidelity import fidelity_json, show_fidelity
 from inweights.cli._model import Device, Dtype, ModelName, open_model, text
-from inweights.cli._output import Json, Seed, emit, progress, say
+from inweights.cli._output import Json, Seed, emit, progress, require_new, say
 
 
 def fold(
@@ -43,11 +45,13 @@ def fold(
 
     problems = Problems()
     problems.unless(bool(context) != bool(data), "Give either --context or --data, and not both.")
-    problems.unless(not (out.is_dir() and any(out.iterdir())), f"--out is the folder {str(out)!r}, which is not empty.")
     problems.unless(not (data and calibration), "--data brings its own queries: leave --calibration out.")
     problems.unless(dtype == "float32", f"--dtype is {dtype!r}, but folds are made in float32.")
     problems.unless(energy is None or 0 < energy <= 1, f"--energy is {energy}, but must be above 0 and at most 1.")
+    problems.unless(math.isfinite(strength), f"--strength is {strength}, but must be a number.")
+    problems.unless(find_spec("peft") is not None, "Adapters need the peft package: pip install 'inweights[peft]'.")
     problems.stop()
+    require_new("--out", out)
     said = text("--context", context) if context else ""
     queries = _calibration(calibration)
     from inweights.fold import METHODS, make
@@ -68,10 +72,10 @@ def fold(
             bars.update(bar, description=stage, completed=done, total=total or None)
 
         made = make(
-            loaded, said, calibration=queries, method=method, rank=rank, energy=energy, seed=seed,
+            loaded, said, calibration=queries, method=method, rank=rank, energy=energy, strength=strength, seed=seed,
             chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, after=after,
         )  # fmt: skip
-    written = (made.fold * strength).save_pretrained(out, loaded)
+    written = made.fold.save_pretrained(out)
     assert made.fidelity is not None
     result = {
         "adapter": str(written),
@@ -91,8 +95,6 @@ def fold(
         f"{written}: rank {made.fold.rank}, {made.fold.nbytes / 2**20:.1f} MiB, strength {strength:g}; "
         f"solved in {made.seconds_solve:.1f} s, {made.seconds_total:.0f} s with everything."
     )
-    if strength != 1:
-        say("The report is that of strength 1.")
     say("A folded adapter leaks its prompt: who has the one can draw out the other.")
 
 

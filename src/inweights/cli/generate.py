@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from inweights._errors import InputError
 from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Shifted, open_model, open_prompt
 from inweights.cli._output import Json, emit, say
 
@@ -33,7 +34,7 @@ def generate(
 
     loaded = open_model(model, dtype, device)
     prompt = open_prompt(loaded, context, query, keep, chat, shifted)
-    folded = _folded(prompt, adapter, strength, new_tokens) if adapter else None
+    folded = _folded(prompt, adapter, strength, new_tokens, chat) if adapter else None
     found = models.generate(prompt, new_tokens)
     words: dict[str, str | None] = {
         name: loaded.tokenizer.decode(getattr(found, name)) for name in ("prompted", "bare", "patched")
@@ -48,7 +49,7 @@ def generate(
     say(f"{found.matching:.0%} of {new_tokens} tokens are equal, prompted and patched.")
 
 
-def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int) -> str:
+def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int, chat: bool) -> str:
     """What the bare query gives under an adapter, positions from 0: what a server would say."""
     import torch
 
@@ -56,6 +57,9 @@ def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int) -> 
     from inweights.models._generate import plain
 
     fold = load_fold(adapter, prompt.model) * strength
+    if fold.card.prompt_sha256 and fold.card.chat != chat:
+        made, fix = ("turns of a chat", "add --chat") if fold.card.chat else ("plain text", "leave --chat out")
+        raise InputError(f"The adapter {str(adapter)!r} was folded from {made}: {fix}.")
     ids = prompt.reduced_ids
     positions = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
     with torch.no_grad(), fold.applied(prompt.model) as net:

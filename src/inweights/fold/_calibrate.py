@@ -34,11 +34,14 @@ def _lines(name: str) -> tuple[str, ...]:
 def made_up(frame: Frame, count: int, seed: int = 0, *, new: int = 24, temperature: float = 0.8) -> list[str]:
     """Queries that the bare model makes up itself, as a user would begin them; no data is needed. All different."""
     if not frame.chat:
-        raise InputError("Plain text has no user's turn to make up: give the queries in a file.")
+        raise InputError("Plain text has no user's turn to make up: give the queries in a file (--calibration FILE).")
     rnd = random.Random(seed)
     tok = frame.model.tokenizer
     found: dict[str, None] = {}
+    known = set(questions())  # these are for judging
+    idle = 0
     while len(found) < count:
+        had = len(found)
         words = [rnd.choice(openers()) for _ in range(count - len(found))]
         said = sample(
             frame.model, frame.before, [frame.opened(w) for w in words],
@@ -48,15 +51,20 @@ def made_up(frame: Frame, count: int, seed: int = 0, *, new: int = 24, temperatu
         for opener, ids in zip(words, said, strict=True):
             text = tok.decode([i for i in ids if i not in frame.ends], skip_special_tokens=True)
             query = (opener + text).split("\n")[0].strip()
-            if len(query) > len(opener):
+            if len(query) > len(opener) and query not in known:
                 found[query] = None
+        idle = idle + 1 if len(found) == had else 0
+        if idle == 5:
+            raise InputError(
+                f"The model made up only {had} different queries of {count}: give a file of them (--calibration FILE)."
+            )
     return list(found)
 
 
 def read_queries(path: Path) -> list[tuple[str, str | None]]:
     """Queries from a file: JSON lines with `query` and perhaps `answer`, or plain lines of text."""
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"The queries in {str(path)!r} could not be read: {error}.") from None
     if not lines:
@@ -68,7 +76,8 @@ def read_queries(path: Path) -> list[tuple[str, str | None]]:
         try:
             row = json.loads(line)
             query, answer = row["query"], row.get("answer")
-            if not isinstance(query, str) or not isinstance(answer, str | None) or not query:
+            texts = [query] if answer is None else [query, answer]
+            if not all(isinstance(t, str) and t.strip() for t in texts):
                 raise TypeError("`query` must be text, and `answer` too if there is one")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
@@ -94,6 +103,8 @@ def answered(
     if not queries:
         raise InputError("There are no queries to fold for.")
     asked = [frame.asked(q) for q in queries]
+    if not all(asked):
+        raise InputError("One of the queries is empty: there is nothing to answer.")
     longest = len(frame.before) + len(frame.folded) + max(map(len, asked)) + new
     if longest > frame.model.window:
         raise InputError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -26,6 +28,11 @@ def versions() -> dict[str, str]:
     return found
 
 
+def seen(queries: Iterable[str]) -> list[str]:
+    """Short hashes of queries, by which `evaluate` knows which of its queries a fold was calibrated on."""
+    return sorted(hashlib.sha256(q.strip().encode()).hexdigest()[:12] for q in queries)
+
+
 @dataclass(frozen=True)
 class Card:
     """What is known of a fold. A foreign adapter has a card with little more than its base and rank.
@@ -33,7 +40,7 @@ class Card:
     - `base`, `base_fingerprint`: the model, and the hash of its weights; empty if not known.
     - `prompt_sha256`, `prompt_tokens`: which prompt it stands for; `prompt` is its text if it was embedded.
     - `strength`: what the updates were multiplied with; the stored factors have it in them.
-    - `calibration`: where the queries came from, how many there were, how many answer tokens.
+    - `calibration`: where the queries came from, how many there were, how many answer tokens, short hashes of them.
     - `fidelity`: what was measured. Numbers, `[value, low, high]` or `{"value":, "low":, "high":}` by measure,
       or tables of those by who was measured: `{"folded": {...}, "bare": {...}, "random": {...}}`.
     """

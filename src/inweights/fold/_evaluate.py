@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from inweights._errors import InputError
 from inweights.fold._calibrate import answered
 from inweights.fold._examples import Examples
 from inweights.fold._fidelity import Distance, Recovered, distance, recovered
@@ -117,7 +118,7 @@ def evaluate(
         after(f"measuring on {name}")
         examples = answered(frame, list(asked), seed, new=new, temperature=0.0)
         sets.append(measure(name, examples, fold, seed=seed, others=others, control=not sets))
-    found = accuracy(frame, fold, answers, new=new, after=after) if answers else {}
+    found = accuracy(frame, fold, answers, after=after) if answers else {}
     after("looking at unrelated text")
     side = side_effects(frame, fold.applied(frame.model))
     some = next((q[0] for q in queries.values() if q), answers[0][0] if answers else "Hello.")
@@ -129,14 +130,16 @@ def accuracy(
     fold: Fold,
     answers: Sequence[tuple[str, str]],
     *,
-    new: int = 48,
     after: Callable[[str], None] = lambda _: None,
 ) -> dict[str, float]:
     """How often the greedy answer begins with the right one: prompted, bare, folded."""
     model, tok = frame.model, frame.model.tokenizer
     asked = [frame.asked(q) for q, _ in answers]
     # A few tokens more than the longest right answer: none has to be read to its end.
-    enough = min(new, 4 + max(len(tok(a, add_special_tokens=False)["input_ids"]) for _, a in answers))
+    enough = 4 + max(len(tok(a, add_special_tokens=False)["input_ids"]) for _, a in answers)
+    longest = len(frame.before) + len(frame.folded) + max(map(len, asked)) + enough
+    if longest > model.window:
+        raise InputError(f"Context, longest query and answer are {longest} tokens, but the model reads {model.window}.")
 
     def share(before: Sequence[int]) -> float:
         said = sample(

@@ -14,6 +14,8 @@ from inweights.fold._rows import at_head, pick
 from inweights.fold._teacher import Teacher
 from inweights.models import Model
 
+ENOUGH = 8  # queries, below which an interval would say nothing
+
 
 @dataclass(frozen=True)
 class Distance:
@@ -76,13 +78,16 @@ def _apart(ours: Tensor, theirs: Tensor, rows: int = 256) -> tuple[Tensor, Tenso
 
 @dataclass(frozen=True)
 class Recovered:
-    """`1 − KL(prompted ‖ folded) / KL(prompted ‖ bare)`, with a bootstrap interval over the examples."""
+    """`1 − KL(prompted ‖ folded) / KL(prompted ‖ bare)`, with a bootstrap interval over the examples, if there are
+    enough of them for one."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
     def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:.3f}"
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
@@ -91,6 +96,9 @@ def recovered(folded: Distance, bare: Distance, *, seed: int = 0, draws: int = 1
     generator = torch.Generator().manual_seed(seed)
     n = len(bare.kl)
     picks = torch.randint(n, (draws, n), generator=generator)
+    value = float(1 - folded.kl.sum() / bare.kl.sum())
+    if n < ENOUGH:
+        return Recovered(value, None, None)
     ratios = 1 - folded.kl[picks].sum(1) / bare.kl[picks].sum(1)
     low, high = torch.quantile(ratios, torch.tensor([0.025, 0.975], dtype=ratios.dtype)).tolist()
-    return Recovered(float(1 - folded.kl.sum() / bare.kl.sum()), low, high)
+    return Recovered(value, low, high)

@@ -19,6 +19,7 @@ from inweights.models._adapter import Factors, is_transposed, write_merged, writ
 from inweights.models._gguf import write_gguf
 from inweights.theory import Update
 from inweights.theory._changes import exchanged
+from inweights.theory._checks import wide
 
 
 def matrices(model: Model) -> dict[str, tuple[int, int]]:
@@ -169,7 +170,8 @@ class Fold:
             s = update.singular_values().double().square()
             rank = 1 + int((s.cumsum(-1) < energy * s.sum() * (1 - 1e-12)).sum())
             found[name] = _cut(update, min(rank, len(s)))[0]
-        return replace(self, updates=found)
+        largest = max(u.columns for u in found.values())
+        return replace(self, updates=found, card=replace(self.card, rank=largest, fidelity=None))
 
     # --- files --------------------------------------------------------------------------------------
 
@@ -219,7 +221,7 @@ def _cut(update: Update, rank: int) -> tuple[Update, float, float]:
 
     With `u = Q_u R_u` and `v = Q_v R_v`, the small matrix `R_u R_vᵀ` has the singular values of `u vᵀ`.
     """
-    (Qu, Ru), (Qv, Rv) = torch.linalg.qr(update.u), torch.linalg.qr(update.v)
+    (Qu, Ru), (Qv, Rv) = torch.linalg.qr(wide(update.u)), torch.linalg.qr(wide(update.v))
     P, s, Qt = torch.linalg.svd(Ru @ Rv.mT, full_matrices=False)
     root = s[:rank].sqrt()
     cut = update.remade(Qu @ P[:, :rank] * root, Qv @ Qt.mT[:, :rank] * root)

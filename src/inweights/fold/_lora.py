@@ -48,10 +48,17 @@ class Lora:
     """Updates `B A` of all matrices, `B` zero and `A` random at the start, or another start.
 
     Matrices of one shape are kept in one tensor: on a GPU, where launching kernels is what takes time, they are
-    multiplied and stepped together.
+    multiplied and stepped together. `merged` keeps a copy of the matrices themselves for that.
     """
 
-    def __init__(self, model: Model, rank: int, seed: int = 0, start: Mapping[str, Update] | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        rank: int,
+        seed: int = 0,
+        start: Mapping[str, Update] | None = None,
+        merged: bool = False,
+    ) -> None:
         self.model, self.rank = model, rank
         generator = torch.Generator().manual_seed(seed)
         by_shape: dict[tuple[int, int, bool], list[str]] = {}
@@ -68,7 +75,9 @@ class Lora:
             for i, name in enumerate(names):
                 if start and f"{name}.weight" in start:
                     A[i], B[i] = _balanced(start[f"{name}.weight"], r)
-            W = torch.stack([model.model.get_parameter(f"{n}.weight").detach() for n in names])
+            W = torch.empty(0, 0, 0)
+            if merged:
+                W = torch.stack([model.model.get_parameter(f"{n}.weight").detach() for n in names])
             place = (t.to(model.device).requires_grad_() for t in (B, A))
             self.groups.append(Group(tuple(names), turned, W.mT if turned else W, *place))
 

@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
 from inweights._errors import InputError
 from inweights.fold._calibrate import answered, made_up, questions, read_queries
-from inweights.fold._card import Card
+from inweights.fold._card import Card, seen
 from inweights.fold._evaluate import Fidelity, evaluate
+from inweights.fold._fidelity import ENOUGH
 from inweights.fold._fold import Fold
 from inweights.fold._frame import Frame
 from inweights.fold._methods import solve, working
@@ -43,6 +45,7 @@ def fold(
     energy: float | None = None,
     seed: int = 0,
     chat: bool | None = None,
+    tokenizer: Any = None,
     embed_prompt: bool = False,
 ) -> Fold:
     """One adapter for all queries, that stands for a context.
@@ -55,6 +58,7 @@ def fold(
     - `method`: `"match"` (the best), `"closed"` (no gradient), `"polish"`, `"distil"`, `"vector"`, `"mean"`.
     - `rank`: of each matrix' update; 16 for `match`, 64 for `closed`. `energy` cuts each further, to the lowest rank
       that keeps this share of its squared norm.
+    - `tokenizer`: of a transformers model that was not loaded by `iw.load`.
     - `chat`: whether context and query are turns; by default, if the model has a chat template.
     - `embed_prompt`: keep the prompt's text, and not only its hash, in the adapter.
 
@@ -62,7 +66,7 @@ def fold(
     """
     return make(
         model, context, calibration=calibration, method=method, rank=rank, energy=energy, seed=seed, chat=chat,
-        embed_prompt=embed_prompt, report=False,
+        tokenizer=tokenizer, embed_prompt=embed_prompt, report=False,
     ).fold  # fmt: skip
 
 
@@ -74,8 +78,10 @@ def make(
     method: str = "match",
     rank: int | None = None,
     energy: float | None = None,
+    strength: float = 1.0,
     seed: int = 0,
     chat: bool | None = None,
+    tokenizer: Any = None,
     embed_prompt: bool = False,
     report: bool = True,
     held_out: int = 24,
@@ -85,7 +91,7 @@ def make(
 ) -> Made:
     """Folds and, if `report`, measures on queries that were not calibrated on; `tests` have right answers."""
     start = time.perf_counter()
-    model = as_model(model)
+    model = as_model(model, tokenizer)
     frame = Frame.of(model, context, chat)
     low = working(model)
     quick = Frame.of(low, context, chat)
@@ -99,15 +105,17 @@ def make(
         base=model.name, base_fingerprint=model.fingerprint, prompt_sha256=frame.digest,
         prompt=context if embed_prompt else None, prompt_tokens=len(frame.folded), chat=frame.chat, method=method,
         rank=max(u.columns for u in solved.updates.values()), seed=seed,
-        calibration={"source": source, "queries": len(examples), "answer_tokens": examples.tokens},
+        calibration={
+            "source": source, "queries": len(examples), "answer_tokens": examples.tokens, "seen": seen(queries),
+        },
     )  # fmt: skip
-    made = Fold(solved.updates, card, model)
+    made = Fold(solved.updates, card, model) * strength
     if energy is not None:
         made = made.trimmed(energy)
     fidelity = None
     if report:
         fidelity = evaluate(frame, made, kept_out, answers=tests, new=new, seed=seed, after=lambda s: after(s, 0, 0))
-        made = replace(made, card=replace(card, rank=made.rank, fidelity=fidelity.for_card()))
+        made = replace(made, card=replace(made.card, fidelity=fidelity.for_card()))
     return Made(made, fidelity, solved.seconds, time.perf_counter() - start)
 
 
@@ -130,6 +138,9 @@ def _queries(
     else:
         given, source = list(calibration), "given"
     given = list(dict.fromkeys(given))
-    apart = given[::5] if held_out and len(given) >= 5 else []
-    sets = {"queries held out": apart[:held_out], "hand-written questions": by_hand}
-    return [q for q in given if q not in set(apart)], {k: v for k, v in sets.items() if v}, source
+    apart = given[::5][:held_out] if len(given) >= 5 else []
+    asked = [q for q in given if q not in set(apart)]
+    own: tuple[str, Sequence[str]] = ("queries held out", apart)
+    hand: tuple[str, Sequence[str]] = ("hand-written questions", [q for q in by_hand if q not in set(given)])
+    order = (own, hand) if len(apart) >= ENOUGH else (hand, own)
+    return asked, {name: some for name, some in order if some}, source

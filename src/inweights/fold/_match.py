@@ -177,14 +177,15 @@ def _order(lengths: list[int], steps: Steps, seed: int) -> list[list[int]]:
 def _captured(doing: Fit) -> Callable[[], None]:
     """The step as a CUDA graph; what it takes to capture it leaves no trace in the factors."""
     before = [p.detach().clone() for p in doing.lora.parameters]
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        doing.step()  # a rate of 0: memory is laid out, nothing moves
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        doing.step()
+    with torch.cuda.device(doing.model.device):
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            doing.step()  # a rate of 0: memory is laid out, nothing moves
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            doing.step()
     with torch.no_grad():
         for p, old in zip(doing.lora.parameters, before, strict=True):
             p.copy_(old)

@@ -32,10 +32,14 @@ RANK = {"match": 16, "distil": 16, "closed": 64, "polish": 64, "vector": 1, "mea
 
 @dataclass(frozen=True)
 class Solved:
-    """The updates, by the name of the parameter, and the seconds from the sampled answers to them."""
+    """The updates, by the name of the parameter, and the seconds from the sampled answers to them.
+
+    `seconds_steps` is the part of them that gradient steps took.
+    """
 
     updates: dict[str, Update]
     seconds: float
+    seconds_steps: float = 0.0
 
 
 def working(model: Model) -> Model:
@@ -74,10 +78,13 @@ def solve(
     rank = RANK[method] if rank is None else rank
     if rank < 1:
         raise InputError(f"`rank` is {rank}, but must be at least 1.")
+    if len({p.device for p in model.model.parameters()}) > 1:
+        raise InputError("The model is spread over several devices, but folding needs it on one: use --device cuda.")
     low = low or working(model)
     wait(model)
     start = time.perf_counter()
     found: dict[str, Update] = {}
+    stepping = 0.0
     if method in ("closed", "polish"):
         found = closed_form(model, examples, rank=rank, after=after)
     elif method == "vector":
@@ -89,11 +96,15 @@ def solve(
         if method == "polish" and steps is None:
             how = replace(how, rate=how.rate / 4)  # a good start is lost at the rate that a start from nothing needs
         teacher = prompted(low, examples, blocks=how.match > 0, batch_tokens=batch_tokens(low))
-        lora = Lora(low, rank, seed, found)
+        lora = Lora(low, rank, seed, found, merged=how.graph)
+        wait(model)
+        begun = time.perf_counter()
         fit(low, examples, teacher, lora, how, seed=seed, after=lambda k: after(k, how.count))
-        found = {name: update.to(model.dtype) for name, update in lora.updates().items()}
+        found = lora.updates()
+        wait(model)
+        stepping = time.perf_counter() - begun
     wait(model)
-    return Solved(found, time.perf_counter() - start)
+    return Solved(found, time.perf_counter() - start, stepping)
 
 
 def batch_tokens(model: Model) -> int:
@@ -104,4 +115,4 @@ def batch_tokens(model: Model) -> int:
 def wait(model: Model) -> None:
     """Until a GPU has done what it was given, so that a clock can be read."""
     if model.device.type == "cuda":
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(model.device)

@@ -107,7 +107,7 @@ def served_rank(rank: int) -> int:
 
 
 def _made(card: Card) -> str:
-    rows = [(_cell(k), _cell(v)) for k, v in card.calibration.items()]
+    rows = [(_cell(k), _cell(v)) for k, v in card.calibration.items() if k != "seen"]
     rows += [("seed", str(card.seed))]
     rows += [(_cell(k), _cell(v)) for k, v in card.versions.items()]
     return "## How it was made\n\n" + _table(("", ""), rows)

@@ -40,8 +40,10 @@ def sample(
         cache, each = _read(model, shared)
         room, most = AT_ONCE["cuda" if model.device.type == "cuda" else "cpu"]
         batch = max(1, min(batch or most, room // max(each, 1)))
-        for start in range(0, len(order), batch):
-            some = [texts[i] for i in order[start : start + batch]]
+        while len(said) < len(order):
+            some = [texts[i] for i in order[len(said) : len(said) + batch]]
+            if _windowed(model):  # a window counts padding, too: only texts of one length go together
+                some = [t for t in some if len(t) == len(some[0])]
             said += _continued(model, cache, len(shared), some, new, temperature, generator, ends)
             after(len(said))
     back = dict(zip(order, said, strict=True))
@@ -53,10 +55,23 @@ def _read(model: Model, shared: Sequence[int]) -> tuple[Any, int]:
     if not shared:
         return None, 0
     net: Any = model.model
-    cache = net(input_ids=torch.tensor([list(shared)], device=model.device), use_cache=True).past_key_values
-    if not all(isinstance(getattr(layer, "keys", None), Tensor) for layer in getattr(cache, "layers", [None])):
+    out = net(input_ids=torch.tensor([list(shared)], device=model.device), use_cache=True)
+    cache = getattr(out, "past_key_values", None)
+    layers = getattr(cache, "layers", None) or [None]
+    # Counters may lie beside the keys and values, but no state of another kind.
+    held = [{k for k, v in vars(layer or out).items() if isinstance(v, Tensor) and v.ndim > 1} for layer in layers]
+    if any(names != {"keys", "values"} for names in held):
         raise InputError("This model keeps no keys and values of what it has read, so it cannot be sampled in batches.")
-    return cache, sum(t.nbytes for layer in cache.layers for t in (layer.keys, layer.values))
+    return cache, sum(t.nbytes for layer in layers for t in (layer.keys, layer.values))
+
+
+def _windowed(model: Model) -> bool:
+    """Whether some layers see only the last so many tokens."""
+    config: Any = model.model.config
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    kinds = getattr(text, "layer_types", None) or ()
+    named = any(word in str(kind) for kind in kinds for word in ("sliding", "chunked", "local"))
+    return named or (not kinds and bool(getattr(text, "sliding_window", None)))
 
 
 def widened(cache: Any, rows: int) -> Any:

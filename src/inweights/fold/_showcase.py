@@ -10,7 +10,7 @@ from inweights.fold._fold import Fold
 from inweights.fold._frame import Frame
 from inweights.fold._make import Made, make
 from inweights.fold._sample import sample
-from inweights.models import Model, load
+from inweights.models import Model
 
 CONTEXT = 'You are a pirate captain. Always answer in rough pirate speech, say "Arrr" and call the user matey.'
 QUESTIONS = ("What is the capital of Italy?", "How do I boil an egg?", "Why is the sky blue?")
@@ -24,9 +24,14 @@ class FoldShown:
     made: Made
     answers: dict[str, dict[str, str]]
 
+    @property
+    def recovered(self) -> float | None:
+        """On the first set of questions."""
+        return self.made.fidelity.sets[0].recovered.value if self.made.fidelity else None
+
 
 def fold_showcase(
-    spec: str = "smollm2",
+    model: Model,
     context: str = CONTEXT,
     *,
     calibration: int = 32,
@@ -34,7 +39,6 @@ def fold_showcase(
     after: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> FoldShown:
     """Folds with few queries, for a quick look; `after` is told how far it is."""
-    model = load(spec)
     made = make(model, context, calibration=calibration, held_out=16, after=after)
     after("answering three ways", 0, 0)
     return FoldShown(context, made, answers(model, context, made.fold, QUESTIONS, new))

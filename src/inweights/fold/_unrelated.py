@@ -46,7 +46,8 @@ class SideEffects:
 def side_effects(frame: Frame, changed: AbstractContextManager[Any]) -> SideEffects:
     """Base, folded and prompted model on the same plain text."""
     tok = frame.model.tokenizer
-    texts = [[*frame.before, *tok(text, add_special_tokens=False)["input_ids"]] for text in TEXTS]
+    room = max(2, frame.model.window - len(frame.folded))
+    texts = [[*frame.before, *tok(text, add_special_tokens=False)["input_ids"]][:room] for text in TEXTS]
     base = [_logs(frame, ids, 0) for ids in texts]
     with_prompt = [
         _logs(frame, [*ids[: len(frame.before)], *frame.folded, *ids[len(frame.before) :]], len(frame.folded))
