@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from inweights.cli._fidelity import fidelity_json, show_fidelity
 from inweights.cli._model import Context, Device, Dtype, ModelName, open_model, text
-from inweights.cli._output import Json, Seed, emit, progress, say
+from inweights.cli._output import Json, Seed, emit, progress, say, table
 
 Adapter = Annotated[Path, typer.Option(help="A LoRA adapter folder, ours or any other.")]
 
@@ -25,6 +25,7 @@ def evaluate(
     strength: Annotated[float, typer.Option(help="Scales the adapter.")] = 1.0,
     plain: Annotated[bool, typer.Option("--plain", help="Text after text, although the model has turns.")] = False,
     new_tokens: Annotated[int, typer.Option(help="Answer tokens to compare.", min=1)] = 48,
+    growth: Annotated[bool, typer.Option("--growth", help="Also measure what a longer prompt would cost.")] = False,
     dtype: Dtype = "float32",
     device: Device = "cpu",
     seed: Seed = 0,
@@ -34,6 +35,7 @@ def evaluate(
     from inweights.fold import Frame, load_fold, questions, read_queries
     from inweights.fold import evaluate as measured
     from inweights.fold._card import seen
+    from inweights.fold._savings import savings
 
     said = text("--context", context)
     asked = read_queries(queries) if queries else [(q, None) for q in questions()]
@@ -54,11 +56,20 @@ def evaluate(
             frame, fold, {name: [q for q, _ in asked]}, answers=[(q, a) for q, a in asked if a is not None],
             others=others, new=new_tokens, seed=seed, after=lambda stage: bars.update(bar, description=stage),
         )  # fmt: skip
+    lengths = [n for n in (64, 256, 1024, 4096) if n + len(frame.asked(asked[0][0])) < loaded.window]
+    costs = [savings(frame, asked[0][0], n, rounds=1) for n in lengths] if growth else []
     if as_json:
-        told = {"adapter": str(adapter), "calibrated_on": overlap, "same_prompt": not other_prompt}
+        told: dict[str, Any] = {"adapter": str(adapter), "calibrated_on": overlap, "same_prompt": not other_prompt}
+        told |= {"growth": [v.as_json() for v in costs]} if growth else {}
         emit({**told, "tokens": frame.describe(asked[0][0]), **fidelity_json(found)})
         return
     show_fidelity(found)
+    if costs:
+        rows = [
+            (str(v.tokens), f"{v.kv_bytes / 2**20:.1f} MiB", f"{v.seconds_prompted:.2f} s", f"{v.seconds_bare:.2f} s")
+            for v in costs
+        ]
+        table(("prompt tokens", "keys and values", "to the first token, prompted", "folded"), rows)
     if overlap:
         say(f"The adapter was calibrated on {overlap} of these {len(asked)} queries: they flatter it.")
     if other_prompt:

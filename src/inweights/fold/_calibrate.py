@@ -111,10 +111,9 @@ def answered(
             f"Context, longest query and {new} answer tokens are {longest} tokens, "
             f"but the model reads {frame.model.window}."
         )
-    tok = frame.model.tokenizer
     said = sample(
         frame.model, [*frame.before, *frame.folded], asked,
         new=new, temperature=temperature, seed=seed, after=after,
-        ends=lambda i: i in frame.ends or (not frame.chat and "\n" in tok.decode([i])),
+        ends=frame.ended,
     )  # fmt: skip
     return Examples(frame, tuple(queries), tuple(asked), tuple(said))

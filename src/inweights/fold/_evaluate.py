@@ -144,7 +144,7 @@ def accuracy(
     def share(before: Sequence[int]) -> float:
         said = sample(
             model, before, asked, new=enough, temperature=0.0, seed=0,
-            ends=lambda i: i in frame.ends or (not frame.chat and "\n" in tok.decode([i])),
+            ends=frame.ended,
         )  # fmt: skip
         right = [_right(tok.decode(s, skip_special_tokens=True), a) for s, (_, a) in zip(said, answers, strict=True)]
         return sum(right) / len(right)

@@ -78,12 +78,3 @@ class Examples:
             weights[i, : len(said)] = 1.0
         device = self.frame.model.device
         return index.to(device), weights.to(device)
-
-    def some(self, chosen: list[int]) -> Examples:
-        """Only these examples."""
-        queries, asked, said = (
-            tuple(self.queries[i] for i in chosen),
-            tuple(self.asked[i] for i in chosen),
-            tuple(self.said[i] for i in chosen),
-        )
-        return Examples(self.frame, queries, asked, said)

@@ -74,6 +74,10 @@ class Frame:
         flat = [i for k in known for i in (k if isinstance(k, list) else [k])]
         return frozenset(i for i in flat if i is not None)
 
+    def ended(self, token: int) -> bool:
+        """Whether an answer ends with this token: a turn with its end, plain text with its line."""
+        return token in self.ends or (not self.chat and "\n" in self.model.tokenizer.decode([token]))
+
     @property
     def digest(self) -> str:
         """The sha256 of the context's text: what a model card may say without giving the prompt away."""

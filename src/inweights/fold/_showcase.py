@@ -59,5 +59,4 @@ def answers(model: Model, context: str, fold: Fold, questions: tuple[str, ...], 
 
 def _bare(frame: Frame, questions: tuple[str, ...], new: int) -> tuple[tuple[int, ...], ...]:
     asked = [frame.asked(q) for q in questions]
-    ends = frame.ends
-    return tuple(sample(frame.model, frame.before, asked, new=new, temperature=0.0, seed=0, ends=lambda i: i in ends))
+    return tuple(sample(frame.model, frame.before, asked, new=new, temperature=0.0, seed=0, ends=frame.ended))

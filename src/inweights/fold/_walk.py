@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from inweights._errors import InputError
 from inweights.fold._chain import Call, Chain, filled
+from inweights.fold._sample import widened
 from inweights.fold._store import Store
 from inweights.models._hidden import hidden, run, vocabulary
 from inweights.models._run import steppable, takes_positions
@@ -69,7 +69,7 @@ class Walk:
         call = self._calls[batch][block]
         x = self[batch].clone() if x is None else x  # some blocks work in place
         # A copy for this run alone: what the block adds to its cache goes away with it.
-        cache = None if self._cache is None else _widened(self._cache, self.sizes[batch])
+        cache = None if self._cache is None else widened(self._cache, self.sizes[batch])
         args = [filled(a, cache) for a in call.args]
         kwargs = {k: filled(a, cache) for k, a in call.kwargs.items()}
         if isinstance(call.spot, int):
@@ -90,7 +90,7 @@ class Walk:
         if takes_positions(self.chain.net):
             extra["position_ids"] = torch.arange(past, past + T, device=ids.device).expand(b, -1)
         if self._cache is not None:
-            extra["past_key_values"] = _widened(self._cache, b)
+            extra["past_key_values"] = widened(self._cache, b)
         return extra
 
 
@@ -151,12 +151,3 @@ def _shared(net: nn.Module, prefix: Tensor) -> tuple[Any, str]:
         if tensors != {"keys", "values"}:
             return None, f"its cache holds {', '.join(sorted(tensors)) or 'nothing'} instead of keys and values"
     return cache, ""
-
-
-def _widened(cache: Any, batch: int) -> Any:
-    """The cache for so many rows, as views of the one row that it has: no memory, and the original stays as it is."""
-    wide = copy.copy(cache)
-    wide.layers = [copy.copy(layer) for layer in cache.layers]
-    for layer in wide.layers:
-        layer.keys, layer.values = (t.expand(batch, *t.shape[1:]) for t in (layer.keys, layer.values))
-    return wide
