@@ -62,10 +62,11 @@ def test_both_modes_are_exact(name: str) -> None:
 
 
 def test_no_family_is_known_by_name() -> None:
-    """The patching code names no family: what differs is found by looking."""
+    """The patching code names no family: what differs is found by looking. What llama.cpp does to a family's files
+    (`_gguf.py`) cannot be found so."""
     names = {n for n in family_names() if len(n) > 3}
     for path in (ROOT / "src/inweights/models").glob("*.py"):
-        if path.name in ("_tiny.py", "_families.py", "_families_table.py", "_rows.py", "_load.py"):
+        if path.name in ("_tiny.py", "_families.py", "_families_table.py", "_rows.py", "_load.py", "_gguf.py"):
             continue
         code = re.sub(r'""".*?"""|#[^\n]*', "", path.read_text(), flags=re.DOTALL)
         strings = set(re.findall(r'"([a-z0-9_-]+)"', code))
