@@ -50,6 +50,9 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
 
     *Solve time* is everything after the answers are sampled, the prompted pass included, on both sides.
     """
+    for name in only:
+        if name not in {t.name for t in suite()}:
+            raise unknown("prompt", name, [t.name for t in suite()])
     on_gpu = torch.cuda.is_available()
     model = load("smollm2", device="cuda" if on_gpu else "cpu")
     low = working(model)
@@ -66,9 +69,6 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
     key = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()[:12]
     home = folder or cache() / "bench" / f"fold-{key}"
     home.mkdir(parents=True, exist_ok=True)
-    for name in only:
-        if name not in {t.name for t in suite()}:
-            raise unknown("prompt", name, [t.name for t in suite()])
     tasks = [t for t in suite() if (t.name in only if only else on_gpu or t.name in ("pirate", "facts"))]
     rows: list[Row] = []
     another: Fold | None = None
