@@ -147,7 +147,7 @@ def _piece(
     found: dict[str, Any] = {"ours": ours.seconds, "rival": rival.seconds + more}
     for name, heard in sets.items():
         a = measure(name, heard, fold, others={"another": another})
-        b = measure(name, heard, theirs)
+        b = measure(name, heard, theirs, control=False)
         found |= _told(name, a, b)
     first = next(iter(sets))
     found["recovered_ours"], found["recovered_rival"] = found[f"{first}_ours"], found[f"{first}_rival"]
