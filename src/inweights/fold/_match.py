@@ -136,11 +136,15 @@ def fit(
     lengths = [len(q) + len(a) for q, a in zip(examples.asked, examples.said, strict=True)]
     order = _order(lengths, steps, seed)
     doing = Fit(model, examples, teacher, lora, steps)
-    doing.load(order[0])
+    # What each term is for the bare model, over some 32 examples: a batch of four, alike in length, is no measure.
+    some = order[: max(1, 32 // len(order[0]))]
     with torch.no_grad():
-        divergence, missed = doing.terms()
-        doing.scale = divergence.clamp_min(1e-6)
-        doing.gaps = missed.clamp_min(1e-12)
+        found = []
+        for chosen in some:
+            doing.load(chosen)
+            found.append(doing.terms())
+        doing.scale = torch.stack([d for d, _ in found]).mean().clamp_min(1e-6)
+        doing.gaps = torch.stack([m for _, m in found]).mean(0).clamp_min(1e-12)
     replay = _captured(doing) if steps.graph else doing.step
     losses = []
     for k, chosen in enumerate(order):
