@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -117,18 +118,16 @@ def test_the_same_seed_gives_the_same_fold() -> None:
 
 
 def test_distances_of_a_model_to_itself_and_to_others(model: Model) -> None:
-    """A fold of nothing recovers 0; the prompted model is at distance 0 of itself (float64, 1e-9)."""
+    """A fold of nothing recovers 0; a model is at distance 0 of itself (logits float64, divergence float32, 1e-6)."""
     examples = some(model)
     teacher = prompted(model, examples)
     bare = distance(model, examples, teacher, batch_tokens=64)
     assert bare.mean_kl > 1e-3
     assert torch.allclose(bare.kl, distance(model, examples, teacher, batch_tokens=4096).kl, atol=1e-6)
     assert recovered(bare, bare).value == 0
-    # The bare model, asked to be like itself.
-    frame = Frame.of(model, CONTEXT)
-    itself = replace(examples, frame=Frame(model, CONTEXT, True, (), frame.folded))
-    own = prompted(model, replace(itself, frame=replace(frame, folded=(), before=frame.asked("x")[:1])))
-    assert own.last.shape == teacher.last.shape
+    # With nothing folded, prompted and bare are one run.
+    alone = replace(examples, frame=Frame(model, CONTEXT, True, (2,), ()))
+    assert distance(model, alone, prompted(model, alone)).mean_kl < 1e-6
 
 
 def test_an_interval_holds_its_value_and_shrinks_with_more_examples() -> None:
@@ -205,7 +204,7 @@ def test_a_report_has_sets_controls_side_effects_and_savings() -> None:
     assert set(found.accuracy) == {"prompted", "bare", "folded"}
 
 
-def test_held_out_queries_of_a_file_are_not_calibrated_on(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_held_out_queries_of_a_file_are_not_calibrated_on(tmp_path: Path) -> None:
     from inweights.fold._make import _queries
 
     path = tmp_path / "q.txt"

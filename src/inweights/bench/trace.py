@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,9 +29,9 @@ def run(context: int = 256, query: int = 4, piece: int = 64) -> Result:
     packed(prompt, keeps[:piece], piece)  # warm up
     seconds: dict[str, float] = {}
 
-    def timed(name: str, job: object, *args: object) -> Tensor:
+    def timed(name: str, job: Callable[..., Any], *args: object) -> Tensor:
         start = time.perf_counter()
-        found = job(*args)  # type: ignore[operator]
+        found = job(*args)
         seconds[name] = time.perf_counter() - start
         return torch.stack([u for u, _ in found["input"]])
 

@@ -126,6 +126,7 @@ def _kept(n: int, part: Part | None, device: torch.device) -> Tensor:
 def _indices(part: object) -> list[int]:
     """The numbers of tokens, and nothing that only looks like them."""
     try:
+        # What cannot be listed raises a TypeError, which is caught below.
         listed = list(part)  # type: ignore[call-overload]
         if any(isinstance(i, bool) or str(getattr(i, "dtype", "")).endswith("bool") for i in listed):
             raise TypeError

@@ -137,6 +137,7 @@ class Mixture(Dense):
             W = self.get_parameter(name)
             # Experts are one more leading dimension, over which the right factor is shared.
             args = [t if t is None or W.ndim == 2 else t.unsqueeze(-2) for t in (z, dz, carrier)]
+            # Only the carrier can be None, which a list does not tell mypy.
             return implicit_update(W, args[0], args[1], carrier=args[2], name=name)  # type: ignore[arg-type]
 
         return tuple(update(name) for name in self.inputs)

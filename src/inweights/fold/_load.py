@@ -167,7 +167,7 @@ def _tensors(folder: Path, model: Model, problems: Problems) -> dict[str, dict[s
     known, found = matrices(model), dict[str, dict[str, Tensor]]()
     try:
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118
+            for name in file.keys():  # noqa: SIM118  (a safetensors file is no dict: it has keys, but cannot be iterated)
                 match = _NAME.fullmatch(name)
                 if not problems.unless(match is not None, f"{WEIGHTS} has {name!r}, which is no factor of a layer."):
                     continue
