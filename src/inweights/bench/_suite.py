@@ -28,8 +28,8 @@ CHAT = {
         "answer with: Have a good read!"
     ),
 }
-# The rival's rate was chosen on prompts outside the suite, the first of these two. Our own steps, rate and weight were
-# chosen on that one and on `facts`, so the mean without `facts` is reported as well.
+# The rival's rate was chosen on these two prompts outside the suite. Our own steps, rate and weight were chosen on them
+# and on `facts` and `french`, so the mean without those is reported as well.
 DEVELOPMENT = {
     "teacher": (
         "You are a patient primary-school teacher. Explain everything with a simple comparison to animals and end with "

@@ -56,9 +56,9 @@ def working(model: Model) -> Model:
 
 
 def steps_for(model: Model, examples: int) -> Steps:
-    """How many steps of `match` so many examples are worth: about four passes over them."""
+    """How many steps of `match` so many examples are worth: about three and a half passes over them."""
     base = MATCHED["cuda" if model.device.type == "cuda" else "cpu"]
-    return replace(base, count=max(48, min(base.count, round(4 * examples / base.batch))))
+    return replace(base, count=max(48, min(base.count, round(3.5 * examples / base.batch))))
 
 
 def solve(
