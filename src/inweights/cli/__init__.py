@@ -19,6 +19,7 @@ from inweights.cli.export import export
 from inweights.cli.families import families
 from inweights.cli.fold import fold
 from inweights.cli.generate import generate
+from inweights.cli.lab import lab
 from inweights.cli.patch import patch
 from inweights.cli.rows import rows_command
 from inweights.cli.trace import trace
@@ -35,6 +36,7 @@ for command in (demo, fold, evaluate, combine, export, generate, verify, patch, 
     app.command()(command)
 app.command("rows")(rows_command)
 app.add_typer(data, name="data")
+app.add_typer(lab, name="lab")
 
 
 def _version(wanted: bool) -> None:

@@ -27,7 +27,7 @@ def demo(
 
     from inweights import __version__
     from inweights._files import folder_for, write_atomic
-    from inweights.lab import OneBlock, section4
+    from inweights.lab.section4 import OneBlock, section4
     from inweights.report import (
         fold_sections,
         fold_summary,

@@ -6,6 +6,8 @@ from inweights.report._figures import Figure as Figure
 from inweights.report._figures import heatmap as heatmap
 from inweights.report._fold import fold_sections as fold_sections
 from inweights.report._fold import fold_summary as fold_summary
+from inweights.report._lab import curves_figure as curves_figure
+from inweights.report._lab import write_curves as write_curves
 from inweights.report._language import showcase_summary as showcase_summary
 from inweights.report._language import write_showcase as write_showcase
 from inweights.report._page import Section as Section

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from inweights.blocks import ContextualBlock, trajectory
-from inweights.lab._coincidence import WEIGHT
-from inweights.lab._linear import LinearTask, Prompts
-from inweights.lab._one_block import predict
+from inweights.lab.section4._coincidence import WEIGHT
+from inweights.lab.section4._linear import LinearTask, Prompts
+from inweights.lab.section4._one_block import predict
 
 
 class Finetuning(NamedTuple):

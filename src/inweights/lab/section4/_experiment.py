@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from inweights.blocks import ContextualBlock
-from inweights.lab._coincidence import Coincidence, coincidence, decay_exponent, implicit_path
-from inweights.lab._finetuning import Finetuning, finetuning
-from inweights.lab._linear import Prompts
-from inweights.lab._one_block import OneBlock, train
+from inweights.lab.section4._coincidence import Coincidence, coincidence, decay_exponent, implicit_path
+from inweights.lab.section4._finetuning import Finetuning, finetuning
+from inweights.lab.section4._linear import Prompts
+from inweights.lab.section4._one_block import OneBlock, train
 
 # What counts as equal: predictions are numbers of size 1, and both sides make some hundred roundings.
 FLOAT32, FLOAT64, MISS = 1e-4, 1e-10, 1e-2

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from inweights import InputError
-from inweights.lab import (
+from inweights.lab import bootstrap
+from inweights.lab.section4 import (
     LinearTask,
     OneBlock,
     Prompts,
-    bootstrap,
     coincidence,
     decay_exponent,
     finetuning,

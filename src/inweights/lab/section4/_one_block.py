@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from inweights._errors import InputError, Problems
 from inweights.blocks import ContextualBlock, Dense, SoftmaxAttention
-from inweights.lab._linear import LinearTask
+from inweights.lab.section4._linear import LinearTask
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from inweights.blocks import ContextualBlock, absorb, without
-from inweights.lab._linear import Prompts
-from inweights.lab._one_block import predict
+from inweights.lab.section4._linear import Prompts
+from inweights.lab.section4._one_block import predict
 from inweights.theory import GradientPath, gradient_path
 
 WEIGHT = "mlp.first.weight"

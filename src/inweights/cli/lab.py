@@ -1,0 +1,230 @@
+"""`inweights lab`: train, measure and compare in-context learners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inweights._errors import InputError, Problems
+from inweights.cli._output import Json, Seed, emit, progress, say, table
+from inweights.cli.lab_sweep import sweep_command
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from inweights.lab.training import Recipe
+
+lab = typer.Typer(help="Synthetic in-context learning: train, measure, compare, draw.", no_args_is_help=True)
+lab.command("sweep")(sweep_command)
+
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Replace a value of the recipe, e.g. steps=1000; repeatable.", metavar="KEY=VALUE"),
+]
+Where = Annotated[str, typer.Option(help="cpu or cuda.")]
+Trained = Annotated[str, typer.Argument(help="A model of the zoo, or a folder that `lab train` wrote.", metavar="NAME")]
+Prompts = Annotated[int, typer.Option(help="How many prompts to measure on.", min=2)]
+Shift = Annotated[str, typer.Option(help="Prompts from another law, e.g. orthants; `lab list` names them.")]
+Against = Annotated[
+    list[str] | None,
+    typer.Option(help="A predictor to compare with, e.g. ridge or ridge:penalty=0.5; repeatable.", metavar="NAME"),
+]
+
+
+@lab.command("list")
+def list_command(as_json: Json = False) -> None:
+    """List recipes, trained models, tasks, models and predictors."""
+    from inweights.lab import zoo
+    from inweights.lab.models import MODELS
+    from inweights.lab.predictors import PREDICTORS
+    from inweights.lab.tasks import SHIFTS, TASKS
+    from inweights.lab.training import names, read
+
+    recipes: list[dict[str, Any]] = []
+    for name in names():
+        recipe = read(name)
+        about = zoo.trained(name)[2] if name in zoo.names() else None
+        recipes.append(
+            {
+                "name": name,
+                "task": recipe.task.kind,
+                "model": recipe.model.kind,
+                "trained": about is not None,
+                "quality": about and about.get("quality"),
+                "note": recipe.note,
+            }
+        )
+    kinds: dict[str, Iterable[str]] = {"tasks": TASKS, "shifts": SHIFTS, "models": MODELS, "predictors": PREDICTORS}
+    if as_json:
+        emit({"recipes": recipes, **{what: list(registry) for what, registry in kinds.items()}})
+        return
+    rows = [(r["name"], r["task"], r["model"], ("no", "yes")[r["trained"]], r["note"]) for r in recipes]
+    table(("recipe", "task", "model", "trained", ""), rows)
+    for what, registry in kinds.items():
+        say(f"{what}: {', '.join(registry)}")
+
+
+@lab.command("train")
+def train_command(
+    name: Annotated[str, typer.Argument(help="A recipe by name, or a TOML file.", metavar="RECIPE")],
+    out: Annotated[Path | None, typer.Option(help="The folder to write; RECIPE by default.", file_okay=False)] = None,
+    change: Changes = None,
+    device: Where = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Train a model by a recipe; goes on where it was stopped."""
+    from inweights.lab.training import Progress, changed, read, train
+
+    recipe = read(name)
+    recipe = changed(recipe, change) if change else recipe
+    _usable(device)
+    folder = out or Path(Path(name).stem)
+    with progress() as bars:
+        bar = bars.add_task("training", total=recipe.steps, note="")
+
+        def after(now: Progress) -> None:
+            bars.update(
+                bar, completed=now.step, note=f"loss {now.loss:.4g}, {now.tasks_per_second:,.0f} tasks a second"
+            )
+
+        done = train(recipe, folder, device=device, after=after)
+    result = {
+        "loss": done.loss,
+        "tasks_per_second": done.tasks_per_second,
+        "seconds": done.seconds,
+        "steps": recipe.steps,
+        "path": str(done.path),
+        "parameters": sum(p.numel() for p in done.model.parameters()),
+    }
+    if as_json:
+        emit(result)
+        return
+    if math.isnan(done.tasks_per_second):
+        say(f"Trained already: {done.path}")
+    else:
+        say(
+            f"Loss {done.loss:.4g} after {recipe.steps} steps, {done.seconds:.0f} s, {done.tasks_per_second:,.0f} "
+            f"tasks a second: {done.path}"
+        )
+
+
+@lab.command("eval")
+def eval_command(
+    name: Trained,
+    prompts: Prompts = 1280,
+    points: Annotated[int | None, typer.Option(help="Of each prompt; as trained by default.", min=1)] = None,
+    shift: Shift = "",
+    against: Against = None,
+    device: Where = "cpu",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """The error of a trained model after 0, 1, … n examples, beside classical predictors on the same prompts."""
+    recipe, found = _measured(name, prompts, points, shift, against, device, seed)
+    from inweights.lab import bootstrap
+
+    bands = {who: bootstrap(errors) for who, errors in found.items()}
+    if as_json:
+        emit(
+            {
+                "curves": {who: b.mean.tolist() for who, b in bands.items()},
+                "low": {who: b.low.tolist() for who, b in bands.items()},
+                "high": {who: b.high.tolist() for who, b in bands.items()},
+                "task": recipe.task.model_dump(),
+                "prompts": prompts,
+                "shift": shift,
+            }
+        )
+        return
+    last = len(next(iter(bands.values())).mean) - 1
+    shown = sorted({round(last * i / 8) for i in range(9)})
+    rows = [(who, *(f"{b.mean[i]:.4f}" for i in shown)) for who, b in bands.items()]
+    table(("after", *(str(i) for i in shown)), rows, title=f"{name}: error, 1 is always answering 0")
+
+
+@lab.command("plot")
+def plot_command(
+    name: Trained,
+    out: Annotated[Path, typer.Option(help="The folder for the figure and its table.", file_okay=False)],
+    prompts: Prompts = 1280,
+    points: Annotated[int | None, typer.Option(help="Of each prompt; as trained by default.", min=1)] = None,
+    shift: Shift = "",
+    against: Against = None,
+    device: Where = "cpu",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Draw what `eval` measures, with bootstrap bands, and write the table that the figure is drawn from."""
+    from inweights._files import folder_for
+
+    folder_for("--out", out)
+    recipe, found = _measured(name, prompts, points, shift, against, device, seed)
+    from inweights.report import write_curves
+
+    stem = f"{Path(name).stem}{'-' + shift.partition(':')[0] if shift else ''}"
+    title = f"{Path(name).stem}: {recipe.task.kind}{', ' + shift if shift else ''}"
+    figure, data = write_curves(out / stem, title, found)
+    if as_json:
+        emit({"figure": str(figure), "table": str(data)})
+    else:
+        say(f"{figure}\n{data}")
+
+
+def _measured(
+    name: str,
+    prompts: int,
+    points: int | None,
+    shift: str,
+    against: list[str] | None,
+    device: str,
+    seed: int,
+) -> tuple[Recipe, dict[str, Tensor]]:
+    """The errors of a trained model and of its rivals, all on the same prompts."""
+    from inweights.lab import curves, rivals
+    from inweights.lab.predictors import PREDICTORS
+    from inweights.lab.tasks import SHIFTS
+    from inweights.lab.zoo import trained
+
+    _usable(device)
+    model, recipe, _ = trained(name)
+    task = recipe.make_task()
+    # Loud about all of them before any work.
+    others: dict[str, Any] = {text: made(PREDICTORS, text) for text in against} if against else rivals(task)
+    source = made(SHIFTS, shift).on(task) if shift else None
+    predictors = {"model": model.to(device), **others}
+    length = recipe.points if points is None else points
+    clean = recipe.target == "clean"
+    found = curves(task, length, predictors, source=source, prompts=prompts, seed=seed, device=device, clean=clean)
+    return recipe, found
+
+
+def made(registry: Any, text: str) -> Any:
+    """A predictor or shift from `name` or `name:key=value,key=value`."""
+    import tomllib
+
+    name, _, rest = text.partition(":")
+    settings: dict[str, Any] = {}
+    problems = Problems()
+    for part in filter(None, rest.split(",")):
+        key, found, value = part.partition("=")
+        if problems.unless(bool(found), f"{part!r} in {text!r} is no setting: write key=value."):
+            try:
+                settings[key.strip()] = tomllib.loads(f"v = {value}")["v"]
+            except tomllib.TOMLDecodeError:
+                settings[key.strip()] = value
+    problems.stop()
+    return registry.make(name, **settings)
+
+
+def _usable(device: str) -> None:
+    """Refuses a device that is not there."""
+    import torch
+
+    if device not in ("cpu", "cuda"):
+        raise InputError(f"--device is {device!r}, but must be cpu or cuda.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device is 'cuda', but torch sees no GPU here: leave it out.")

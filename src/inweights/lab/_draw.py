@@ -1,0 +1,94 @@
+"""Random numbers by counting: each is a hash of its place, so that any batch can be made again, anywhere.
+
+A generator with a state has to be walked through; a hash does not. Row 7 of step 1,000 is the same numbers alone, in a
+batch of any size, on any device (to rounding), in any process of a cluster, and inside a CUDA graph, where the step is
+a tensor. The hash is the finaliser of SplitMix64 (Steele, Lea and Flood 2014), applied once for each part of the place.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def _signed(value: int) -> int:
+    """The 64 bits of `value` as torch's signed integers write them."""
+    value %= 2**64
+    return value - 2**64 if value >= 2**63 else value
+
+
+GOLDEN = _signed(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = _signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB)
+
+
+def mix(x: Tensor) -> Tensor:
+    """A bijection of 64 bits that leaves no trace of order. torch shifts signs in: the masks take them out again."""
+    x = (x ^ ((x >> 30) & (2**34 - 1))) * _FIRST
+    x = (x ^ ((x >> 27) & (2**37 - 1))) * _SECOND
+    return x ^ ((x >> 31) & (2**33 - 1))
+
+
+class Draw:
+    """Random numbers for the rows of one batch: functions of `(seed, step, row, how many draws before, index)`.
+
+    - `seed`: any integer. `step`: an integer, or a tensor of one on the device.
+    - `rows`: how many; they are counted from `first`, so that processes can share out a batch.
+
+    Every draw has shape `(rows, *shape)`.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        step: int | Tensor,
+        rows: int,
+        *,
+        first: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.rows, self.device, self.dtype = rows, torch.device(device), dtype
+        at = step if isinstance(step, Tensor) else torch.full((), step, dtype=torch.int64, device=self.device)
+        key = mix(mix(at * GOLDEN + _signed(seed)) + _signed(seed * 3 + 1))
+        row = torch.arange(first, first + rows, dtype=torch.int64, device=self.device)
+        self._keys = mix(row * GOLDEN + key)
+        self._draws = 0
+
+    def bits(self, *shape: int) -> Tensor:
+        """64 random bits each, as signed integers."""
+        count = math.prod(shape)
+        self._draws += 1
+        index = torch.arange(count, dtype=torch.int64, device=self.device) * GOLDEN
+        keys = mix(self._keys + _signed(self._draws * 0xD1342543DE82EF95))
+        return mix(keys.unsqueeze(1) + index).reshape(self.rows, *shape)
+
+    def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
+        """Between `low` and `high`, both at most reached by rounding."""
+        return self._unit(self.bits(*shape)) * (high - low) + low
+
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal; two from each 64 bits (Box and Muller), so that fewer are not the first of more."""
+        count = math.prod(shape)
+        bits = self.bits((count + 1) // 2)
+        radius = (-2 * self._unit(bits).log()).sqrt()
+        angle = self._unit(bits << 32) * (2 * math.pi)
+        pair = torch.cat([radius * angle.cos(), radius * angle.sin()], 1)
+        return pair[:, :count].reshape(self.rows, *shape)
+
+    def integers(self, high: int, *shape: int) -> Tensor:
+        """0 to `high - 1`."""
+        return ((self.bits(*shape) >> 32) & (2**32 - 1)) * high >> 32
+
+    def bernoulli(self, p: float | Tensor, *shape: int) -> Tensor:
+        """1 with probability `p` (a number, or a tensor that broadcasts against the draw), else 0."""
+        return (self.uniform(*shape) < p).to(self.dtype)
+
+    def permutation(self, n: int) -> Tensor:
+        """The numbers 0 to `n - 1` in random order, `(rows, n)`."""
+        return self.bits(n).argsort(1)
+
+    def _unit(self, bits: Tensor) -> Tensor:
+        """The upper 32 bits as a number above 0 and at most 1."""
+        return (((bits >> 32) & (2**32 - 1)).to(self.dtype) + 0.5) * 2.0**-32

@@ -1,0 +1,75 @@
+"""Named things with settings: tasks, predictors and models are each made from a name and a few numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from inweights._errors import InputError, Problems, unknown
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Dataclasses by name. `make` says in one go all that is wrong with a name or its settings."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._kinds: dict[str, type[T]] = {}
+
+    def __call__(self, name: str) -> Callable[[type[T]], type[T]]:
+        """A decorator that enters a dataclass under this name."""
+
+        def enter(kind: type[T]) -> type[T]:
+            assert name not in self._kinds, f"two kinds of {self.what} are called {name}"
+            self._kinds[name] = kind
+            return kind
+
+        return enter
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._kinds))
+
+    def __getitem__(self, name: str) -> type[T]:
+        if name not in self._kinds:
+            raise unknown(self.what, name, self)
+        return self._kinds[name]
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """The settings of a kind with their defaults; those that must be given are missing from it."""
+        return {
+            f.name: f.default
+            for f in dataclasses.fields(self[name])  # type: ignore[arg-type]
+            if f.init and f.default is not dataclasses.MISSING
+        }
+
+    def make(self, name: str, **settings: Any) -> T:
+        kind = self[name]
+        fields = {f.name: f for f in dataclasses.fields(kind) if f.init}  # type: ignore[arg-type]
+        problems = Problems()
+        for key, value in settings.items():
+            if key not in fields:
+                problems.unless(False, str(unknown(f"setting of the {self.what} {name}:", key, fields)))
+                continue
+            default = fields[key].default
+            wanted = type(default) if isinstance(default, bool | int | float | str | tuple) else None
+            if wanted is float and type(value) is int:
+                settings[key] = float(value)
+            elif isinstance(value, list):  # TOML and JSON have no tuples
+                settings[key] = tuple(value)
+            elif wanted is not None and type(value) is not wanted:
+                problems.unless(
+                    False, f"`{key}` of the {self.what} {name} is {value!r}, but must be of type {wanted.__name__}."
+                )
+        missing = [
+            f.name
+            for f in fields.values()
+            if f.name not in settings and f.default is f.default_factory is dataclasses.MISSING
+        ]
+        problems.unless(not missing, f"The {self.what} {name} needs {', '.join(missing)}.")
+        problems.stop()
+        try:
+            return kind(**settings)
+        except InputError as error:
+            raise InputError(f"The {self.what} {name}: {error}") from None

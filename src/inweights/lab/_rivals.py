@@ -1,0 +1,48 @@
+"""Who a trained model is held against on a task: the best predictor that is known for it, and plain ones."""
+
+from __future__ import annotations
+
+from inweights.lab import tasks
+from inweights.lab.predictors import (
+    OLS,
+    Averaging,
+    DiscreteMMSE,
+    KernelRidge,
+    Lasso,
+    Logistic,
+    Nearest,
+    Network,
+    Outputs,
+    Predictor,
+    Ridge,
+    Tree,
+    WeightedRidge,
+    Zero,
+)
+from inweights.lab.tasks import Hetero, Linear, MixedNoise, Pool, Sparse, Task
+
+
+def rivals(task: Task) -> dict[str, Predictor]:
+    """By name. For tasks over tokens there are none."""
+    if task.loss == "tokens":
+        return {}
+    if task.loss == "logistic":
+        return {"logistic": Logistic(), "ols": OLS(), "nearest": Nearest()}
+    found: dict[str, Predictor] = {"zero": Zero(), "averaging": Averaging(), "ols": OLS(), "nearest": Nearest()}
+    if isinstance(task, Hetero):
+        found["weighted-ridge"] = WeightedRidge(prior=task.variances, noise=task.noise or 1e-3)
+    elif isinstance(task, Linear) and task.noise:
+        found["ridge"] = Ridge(penalty=task.noise**2)  # Bayes' answer where weights are standard normal
+    if isinstance(task, MixedNoise):
+        found |= {f"ridge, noise {s:g}": Ridge(penalty=task.dims * s**2) for s in task.levels}
+    if isinstance(task, Sparse):
+        found["lasso"] = Lasso(penalty=0.01)
+    if isinstance(task, Pool):
+        found["dmmse"] = DiscreteMMSE(pool=task.weights(), noise=task.noise)
+    if isinstance(task, tasks.Tree):
+        found["tree"] = Tree(signs=True)
+    if isinstance(task, tasks.Relu):
+        found["network"] = Network()
+    if isinstance(task, tasks.Kernel | tasks.Sine):
+        found["kernel-ridge"] = KernelRidge(penalty=1e-2)
+    return found if task.outputs == 1 else {name: Outputs(of=p) for name, p in found.items()}

@@ -1,0 +1,99 @@
+"""How the weights of a self-attention layer over raw tokens are written: by factors, by products, or sparsely.
+
+A head acts through two products alone: what it writes, `O = P W_V`, and how it compares, `C = W_Kᵀ W_Q`. A form holds
+the weights of a whole stack and gives these products, each `(layers, heads, width, width)`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Factors(nn.Module):
+    """`P`, `W_V`, `W_K`, `W_Q` apart, as von Oswald et al. 2023 train them.
+
+    The start is theirs too: normal, cut off at two deviations, with variance `0.002 / layers / width`.
+    """
+
+    averaged = False
+
+    def __init__(self, layers: int, heads: int, dims: int, outputs: int, depth: int) -> None:
+        super().__init__()
+        width = dims + outputs
+        # The cut takes away some of the deviation: what is left of 1 is 0.8796.
+        std = (0.002 / depth / width) ** 0.5 / 0.87962566
+        self.p, self.v, self.k, self.q = (
+            nn.Parameter(
+                nn.init.trunc_normal_(torch.empty(layers, heads, width, width), std=std, a=-2 * std, b=2 * std)
+            )
+            for _ in range(4)
+        )
+
+    def products(self) -> tuple[Tensor, Tensor]:
+        return self.p @ self.v, self.k.mT @ self.q
+
+    @torch.no_grad()
+    def write(self, out: Tensor, compare: Tensor) -> None:
+        """Sets the products. All factors with these products act alike: values and keys become the identity."""
+        eye = torch.eye(out.shape[-1], dtype=out.dtype, device=out.device)
+        for weight, value in ((self.p, out), (self.v, eye), (self.k, eye), (self.q, compare)):
+            weight.copy_(value)
+
+
+class Products(nn.Module):
+    """The products themselves, `Z ← Z + (1/n) O Z M Zᵀ C Z`, M leaving the query out: Ahn et al. 2023.
+
+    They train the sparse form; this one, with nothing fixed, starts at 1e-2 to get off the ground.
+    """
+
+    averaged = True
+    std = 1e-2
+
+    def __init__(self, layers: int, heads: int, dims: int, outputs: int, depth: int) -> None:
+        super().__init__()
+        width = dims + outputs
+        self.out = nn.Parameter(self.std * torch.randn(layers, heads, width, width))
+        self.compare = nn.Parameter(self.std * torch.randn(layers, heads, width, width))
+
+    def products(self) -> tuple[Tensor, Tensor]:
+        return self.out, self.compare
+
+    @torch.no_grad()
+    def write(self, out: Tensor, compare: Tensor) -> None:
+        self.out.copy_(out)
+        self.compare.copy_(compare)
+
+
+class Sparse(nn.Module):
+    """`O = diag(B, I)`, `C = −diag(A, 0)`: the sparse weights of Ahn et al. 2023, Theorems 3 and 4.
+
+    A layer is then a step of gradient descent preconditioned by `A`, while `B` bends the inputs. It starts as theirs.
+    """
+
+    averaged = True
+    std = 1e-4
+
+    def __init__(self, layers: int, heads: int, dims: int, outputs: int, depth: int) -> None:
+        super().__init__()
+        self.outputs = outputs
+        self.a = nn.Parameter(self.std * torch.randn(layers, heads, dims, dims))
+        self.b = nn.Parameter(self.std * torch.randn(layers, heads, dims, dims))
+
+    def products(self) -> tuple[Tensor, Tensor]:
+        dims, width = self.a.shape[-1], self.a.shape[-1] + self.outputs
+        labels = torch.eye(width, dtype=self.a.dtype, device=self.a.device)[:, dims:]
+        rows = nn.functional.pad(self.b, (0, 0, 0, self.outputs))  # (layers, heads, width, dims)
+        out = torch.cat([rows, labels.expand(*rows.shape[:-2], width, self.outputs)], -1)
+        return out, -nn.functional.pad(self.a, (0, self.outputs, 0, self.outputs))
+
+    @torch.no_grad()
+    def write(self, out: Tensor, compare: Tensor) -> None:
+        """Sets the products. Scale is moved between them until labels are written with weight 1."""
+        dims = self.a.shape[-1]
+        scale = out[:, :, dims:, dims:].diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+        self.a.copy_(-compare[..., :dims, :dims] * scale)
+        self.b.copy_(out[..., :dims, :dims] / torch.where(scale == 0, 1, scale))  # a head that does nothing has none
+
+
+FORMS: dict[str, type[Factors | Products | Sparse]] = {"factors": Factors, "products": Products, "sparse": Sparse}

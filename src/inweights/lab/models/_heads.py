@@ -1,0 +1,29 @@
+"""Attention's heads: the width shared out among them."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def split(h: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:
+    """`(batch, tokens, parts · width)` to so many `(batch, heads, tokens, width / heads)`."""
+    return h.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4).unbind()
+
+
+def merge(read: Tensor) -> Tensor:
+    """`(batch, heads, tokens, width / heads)` to `(batch, tokens, width)`."""
+    return read.transpose(1, 2).flatten(2)
+
+
+class CausalAttention(nn.Module):
+    """Softmax attention of every token over itself and those before it, which knows no positions."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+
+    def forward(self, h: Tensor) -> Tensor:
+        q, k, v = split(self.qkv(h), self.heads, 3)
+        return self.out(merge(F.scaled_dot_product_attention(q, k, v, is_causal=True)))

@@ -1,0 +1,70 @@
+"""One layer of an encoder: attention without order, then a wide layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from inweights.lab.models._heads import merge, split
+
+Mix = Callable[[Tensor, Tensor, Tensor, float], Tensor]
+"""Queries, keys, values, each `(batch, heads, ·, width / heads)`, and dropout: to what every query reads."""
+
+
+def softmax_mix(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+    """On a CPU, two plain products are quicker than the fused kernel for prompts as short as these."""
+    if q.is_cuda:
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+    return F.dropout((q * q.shape[-1] ** -0.5 @ k.mT).softmax(-1), dropout) @ v
+
+
+def relu_mix(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+    """Weights `relu(q·k) / N` with N the number of keys: the attention that the theory of Bai et al. 2023 is about."""
+    return F.dropout(F.relu(q @ k.mT) / k.shape[-2], dropout) @ v
+
+
+class Layer(nn.Module):
+    """What `nn.TransformerEncoderLayer` computes, and starts as it does; faster when one token alone goes on.
+
+    `forward`: `(batch, tokens, width)` to the same; with `last`, to the last token alone, `(batch, 1, width)`, which
+    still reads all others.
+    """
+
+    def __init__(
+        self, width: int, heads: int, hidden: int, *, mix: Mix, norm_first: bool = False, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.heads, self.mix, self.norm_first, self.dropout = heads, mix, norm_first, dropout
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        nn.init.xavier_uniform_(self.qkv.weight)
+        nn.init.zeros_(self.qkv.bias)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, h: Tensor, last: bool = False) -> Tensor:
+        own = h[:, -1:] if last else h
+        if self.norm_first:
+            own = own + self.drop(self.attend(self.norm1(h), last))
+            return own + self.drop(self.widen(self.norm2(own)))
+        own = self.norm1(own + self.drop(self.attend(h, last)))
+        return self.norm2(own + self.drop(self.widen(own)))
+
+    def attend(self, h: Tensor, last: bool) -> Tensor:
+        if last:
+            width = h.shape[-1]
+            (wq, wkv), (bq, bkv) = (p.split([width, 2 * width]) for p in (self.qkv.weight, self.qkv.bias))
+            (q,) = split(F.linear(h[:, -1:], wq, bq), self.heads, 1)
+            k, v = split(F.linear(h, wkv, bkv), self.heads, 2)
+        else:
+            q, k, v = split(self.qkv(h), self.heads, 3)
+        read = self.mix(q, k, v, self.dropout if self.training else 0.0)
+        return self.out(merge(read))
+
+    def widen(self, h: Tensor) -> Tensor:
+        return self.down(self.drop(F.relu(self.up(h), inplace=True)))
+
+    def drop(self, h: Tensor) -> Tensor:
+        return F.dropout(h, self.dropout, self.training) if self.dropout else h

@@ -1,0 +1,108 @@
+"""Self-attention over raw tokens: the transformer in which gradient descent can be written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights._errors import Problems
+from inweights.lab.models._forms import FORMS
+from inweights.lab.models._learner import Learner
+from inweights.lab.models._pairs import examples, shaped_like
+from inweights.lab.models._settings import MODELS, Settings, at_least, need_numbers
+from inweights.lab.tasks import Task
+
+
+@MODELS("lsa")
+@dataclass(frozen=True, kw_only=True)
+class LSA(Settings):
+    """Layers of linear self-attention: von Oswald et al. 2023, Ahn et al. 2023.
+
+    - `tied`: whether all layers share their weights.
+    - `form`: "factors" (von Oswald et al.), "products" or "sparse" (Ahn et al.); the last two average over examples,
+      as a softmax does anyway.
+    - `clip`: entries are kept between −`clip` and `clip` after every layer, 0 for not at all. Von Oswald et al. take 10
+      for more than three layers.
+    """
+
+    layers: int = 1
+    heads: int = 1
+    tied: bool = False
+    form: str = "factors"
+    clip: float = 0.0
+
+    def check(self, problems: Problems) -> None:
+        at_least(problems, 1, layers=self.layers, heads=self.heads)
+        at_least(problems, 0, clip=self.clip)
+        problems.unless(self.form in FORMS, f"`form` is {self.form!r}, but must be factors, products or sparse.")
+
+    def build(self, task: Task, points: int) -> LSAModel:
+        need_numbers("lsa", task)
+        return LSAModel(self, task.dims, task.outputs)
+
+
+@MODELS("softmax")
+@dataclass(frozen=True, kw_only=True)
+class Softmax(LSA):
+    """The same with softmax attention, of two heads by default."""
+
+    heads: int = 2
+
+    def build(self, task: Task, points: int) -> SoftmaxModel:
+        need_numbers("softmax", task)
+        return SoftmaxModel(self, task.dims, task.outputs)
+
+
+class LSAModel(Learner):
+    """`e_j ← e_j + Σ_h P_h V_h K_hᵀ q_{h,j}` for tokens `e = (x, y)`.
+
+    Keys and values come from the examples alone. The query is the token `(x, 0)`, and the answer is minus its y-entry
+    in the end: a layer of gradient descent takes predictions away from the labels.
+
+    - `form`: the weights, see `_forms`; of one layer if they are tied.
+    """
+
+    causal = False
+
+    def __init__(self, settings: LSA, dims: int, outputs: int) -> None:
+        super().__init__()
+        self.layers, self.clip, self.dims, self.outputs = settings.layers, settings.clip, dims, outputs
+        own = 1 if settings.tied else settings.layers
+        self.form = FORMS[settings.form](own, settings.heads, dims, outputs, settings.layers)
+
+    def forward(self, xs: Tensor, ys: Tensor) -> Tensor:
+        n = xs.shape[1] - 1
+        out, compare = self.form.products()
+        tokens = torch.cat([examples(xs, ys), F.pad(xs[:, -1:], (0, self.outputs))], 1)
+        for layer in range(self.layers):
+            context = tokens[:, :n]
+            if layer == self.layers - 1:
+                tokens = tokens[:, -1:]  # nobody reads the others any more
+            at = layer % len(out)
+            tokens = tokens + self.read(context, tokens, out[at], compare[at])
+            if self.clip:
+                tokens = tokens.clamp(-self.clip, self.clip)
+        return shaped_like(ys, -tokens[..., self.dims :])
+
+    def read(self, context: Tensor, tokens: Tensor, out: Tensor, compare: Tensor) -> Tensor:
+        """What all heads add to the tokens, `(batch, k, width)`; `out` and `compare` are `(heads, width, width)`.
+
+        Without a softmax the sum over the examples can be taken first, and is one small matrix.
+        """
+        seen = context.mT @ context  # (batch, width, width)
+        if self.form.averaged:
+            seen = seen / max(context.shape[1], 1)
+        acts = (out @ seen.unsqueeze(1) @ compare).sum(1)
+        return tokens @ acts.mT
+
+
+class SoftmaxModel(LSAModel):
+    """Softmax weights are positive and sum to 1: an offset is left that is no gradient. Two heads can cancel it."""
+
+    def read(self, context: Tensor, tokens: Tensor, out: Tensor, compare: Tensor) -> Tensor:
+        query = tokens.unsqueeze(1) @ compare.mT  # (batch, heads, k, width)
+        keys = context.unsqueeze(1).expand(-1, len(out), -1, -1)
+        return (F.scaled_dot_product_attention(query, keys, keys) @ out.mT).sum(1)

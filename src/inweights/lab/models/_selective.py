@@ -1,0 +1,69 @@
+"""Mamba's selective scan, with a backward pass of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class _Selective(torch.autograd.Function):
+    """Of what is as large as tokens × width × state only the states are kept; the rest is made again, in pieces."""
+
+    @staticmethod
+    def forward(ctx: Any, delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Tensor:
+        state = u.new_zeros(u.shape[0], *rate.shape)
+        states, said = [state], []
+        for piece in _pieces(u):
+            d = delta[:, piece]
+            decay = torch.exp(-d.unsqueeze(-1) * rate)
+            x = (d * u[:, piece]).unsqueeze(-1) * b[:, piece].unsqueeze(-2)
+            for i in range(d.shape[1]):
+                state = torch.addcmul(x[:, i], decay[:, i], state)
+                states.append(state)
+            after = torch.stack(states[piece.start + 1 :], 1)
+            said.append((after @ c[:, piece].unsqueeze(-1)).squeeze(-1))
+        ctx.save_for_backward(delta, u, b, c, rate, *states)
+        return torch.cat(said, 1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+        delta, u, b, c, rate, *states = ctx.saved_tensors
+        later, rate_grad = torch.zeros_like(states[0]), torch.zeros_like(rate)
+        grads = []
+        for piece in reversed(_pieces(u)):
+            d, v, g = delta[:, piece], u[:, piece], grad[:, piece]
+            before, after = (torch.stack(states[piece.start + k : piece.stop + k], 1) for k in (0, 1))
+            decay = torch.exp(-d.unsqueeze(-1) * rate)
+            own = g.unsqueeze(-1) * c[:, piece].unsqueeze(-2)
+            reached = []  # the gradients of the states, from the last to the first
+            for i in reversed(range(d.shape[1])):
+                reached.append(own[:, i] + later)
+                later = reached[-1] * decay[:, i]
+            G = torch.stack(reached[::-1], 1)
+            c_grad = (g.unsqueeze(-2) @ after).squeeze(-2)
+            b_grad = ((d * v).unsqueeze(-2) @ G).squeeze(-2)
+            in_grad = (G @ b[:, piece].unsqueeze(-1)).squeeze(-1)
+            exponent_grad = G * before * decay
+            rate_grad -= (d.unsqueeze(-1) * exponent_grad).sum((0, 1))
+            grads.append((in_grad * v - (exponent_grad * rate).sum(-1), in_grad * d, b_grad, c_grad))
+        parts = zip(*reversed(grads), strict=True)
+        return (*(torch.cat(part, 1) for part in parts), rate_grad)
+
+
+def _pieces(u: Tensor) -> list[slice]:
+    """Tokens that are worked on together: all on a GPU, one on a CPU, whose cache holds no more."""
+    n = u.shape[1]
+    size = n if u.is_cuda else 1
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
+
+
+def selective_scan(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Tensor:
+    """`H_i = exp(−δ_i rate) ⊙ H_{i−1} + (δ_i ⊙ u_i) b_iᵀ`, `y_i = H_i c_i`.
+
+    `delta` and `u` are `(batch, n, inner)`, `b` and `c` `(batch, n, size)`, `rate` `(inner, size)`; the result is
+    `(batch, n, inner)`.
+    """
+    y: Tensor = _Selective.apply(delta, u, b, c, rate)
+    return y

@@ -1,0 +1,111 @@
+"""Models by name: settings that build a learner for a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from inweights._errors import InputError, Problems
+from inweights.lab._registry import Registry
+from inweights.lab.models._learner import Learner
+from inweights.lab.tasks import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a model is made from. Weights are drawn from torch's generator: seed it before building."""
+
+    def __post_init__(self) -> None:
+        problems = Problems()
+        self.check(problems)
+        problems.stop()
+
+    def check(self, problems: Problems) -> None:
+        """Notes what is wrong with the settings."""
+
+    def build(self, task: Task, points: int) -> Learner:
+        """A new model for prompts of this task with at most so many points."""
+        raise NotImplementedError
+
+
+class Shape(NamedTuple):
+    """How large a stack of layers is."""
+
+    layers: int
+    width: int
+    heads: int
+
+
+SIZES = {
+    "tiny": Shape(3, 64, 2),
+    "small": Shape(6, 128, 4),
+    "standard": Shape(12, 256, 8),
+    "seed": Shape(4, 64, 4),
+    "bai": Shape(12, 64, 1),
+}
+"""One dial. The first three are those of Garg et al. 2022; "seed" is the encoder of the project's seed note, "bai" that
+of Bai et al. 2023, whose code names eight heads but never splits them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stacked(Settings):
+    """A stack of layers, sized by one dial; a number other than 0 overrides it.
+
+    - `size`: one of `SIZES`.
+    - `layers`, `width`: 0 for what the dial says.
+    """
+
+    size: str = "tiny"
+    layers: int = 0
+    width: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        """The three numbers, resolved."""
+        dial = SIZES[self.size]
+        return dial._replace(layers=self.layers or dial.layers, width=self.width or dial.width)
+
+    def check(self, problems: Problems) -> None:
+        at_least(problems, 0, layers=self.layers, width=self.width)
+        problems.unless(
+            self.size in SIZES, f"There is no size {self.size!r}: it must be {', '.join(list(SIZES)[:-1])} or bai."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sized(Stacked):
+    """A stack with attention in it.
+
+    - `heads`: they share the width; 0 for what the dial says.
+    """
+
+    heads: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        shape = super().shape
+        return shape._replace(heads=self.heads or shape.heads)
+
+    def check(self, problems: Problems) -> None:
+        super().check(problems)
+        at_least(problems, 0, heads=self.heads)
+        if self.size in SIZES and min(self.width, self.heads) >= 0:
+            problems.unless(
+                self.shape.width % self.shape.heads == 0,
+                f"`heads` is {self.shape.heads}, which does not divide the width {self.shape.width}.",
+            )
+
+
+def at_least(problems: Problems, least: float, **settings: float) -> None:
+    """Notes every one of these settings that is too small."""
+    for name, value in settings.items():
+        problems.unless(value >= least, f"`{name}` is {value}, but must be at least {least}.")
+
+
+def need_numbers(name: str, task: Task) -> None:
+    """Stops where a model that reads vectors is asked to read tokens."""
+    if task.loss == "tokens":
+        raise InputError(f"The model {name} reads vectors, but the task gives tokens: take the model attention-only.")
+
+
+MODELS: Registry[Settings] = Registry("model")

@@ -1,0 +1,45 @@
+"""The best guess when the weights come from a known, finite pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inweights._errors import Problems
+from inweights.lab.predictors._classical import Classical, check_width
+from inweights.lab.predictors._predictor import PREDICTORS
+
+
+@PREDICTORS("dmmse")
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DiscreteMMSE(Classical):
+    """The mean of the pool's answers, each weighted by how likely the examples are under it (Raventós et al. 2023).
+
+    `pool` is `(tasks, dims)`, `noise` the deviation of the labels' noise.
+    """
+
+    pool: Tensor
+    noise: float = 0.5
+
+    def check(self, problems: Problems) -> None:
+        shape = tuple(self.pool.shape)
+        problems.unless(
+            len(shape) == 2 and shape[0] > 0, f"`pool` has shape {shape}, but must be (tasks, dims), with a task."
+        )
+        problems.unless(self.noise > 0, f"`noise` is {self.noise}, but must be above 0.")
+
+    def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+        """One walk over the examples: likelihoods of the whole pool are `(batch, tasks)`, and stay in the cache."""
+        check_width("pool", self.pool.shape[1], xs)
+        pool = self.pool.to(xs).mT.contiguous()
+        likely = xs.new_zeros(len(xs), len(self.pool))  # logarithms
+        found = []
+        asked = xs if queries is None else queries
+        for x, y, query in zip(xs.unbind(1), ys.unsqueeze(-1).unbind(1), asked.unbind(1), strict=True):
+            answers = x @ pool
+            belief = torch.softmax(likely, -1)
+            found.append(torch.linalg.vecdot(belief, answers if queries is None else query @ pool))
+            likely.add_(answers.sub_(y).square_(), alpha=-0.5 / self.noise**2)
+        return torch.stack(found, 1)

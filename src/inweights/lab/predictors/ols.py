@@ -1,0 +1,42 @@
+"""Least squares: of all weights that fit best, the shortest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inweights.lab.predictors._classical import LinearPredictor
+from inweights.lab.predictors._predictor import PREDICTORS
+
+
+@PREDICTORS("ols")
+@dataclass(frozen=True, kw_only=True)
+class OLS(LinearPredictor):
+    """Minimal-norm least squares, for fewer examples than dimensions and for dependent inputs as well.
+
+    The prefixes are walked once (Greville 1960). `P` is the pseudoinverse of `Σ x xᵀ`, `free` projects on what no
+    example has spanned yet. An example either opens a new direction, along which it is fitted exactly, or corrects the
+    weights by `P x`; both change `P` by the same formula, Joseph's, which keeps it positive under rounding. In float64:
+    `P` is large around as many examples as dimensions.
+    """
+
+    def weights(self, xs: Tensor, ys: Tensor) -> Tensor:
+        batch, points, dims = xs.shape
+        rounding = torch.finfo(xs.dtype).eps * max(points, dims)
+        free = torch.eye(dims, dtype=torch.float64, device=xs.device).repeat(batch, 1, 1)
+        P = torch.zeros_like(free)
+        w = free.new_zeros(batch, dims, 1)
+        found = [w]
+        for x, y in zip(xs[:, :-1].double().unsqueeze(-1).unbind(1), ys[:, :-1].double().unbind(1), strict=True):
+            new, old = free @ (free @ x), P @ x  # projected twice: once leaves rounding behind
+            length, spread = new.mT @ new, 1 + x.mT @ old
+            opens = length > rounding**2 * (x.mT @ x)
+            direction = torch.where(opens, new / length, 0)
+            gain = torch.where(opens, direction, old / spread)
+            w = w + gain * (y[:, None, None] - x.mT @ w)
+            P.baddbmm_(torch.cat([gain, -old], -1), torch.cat([spread * gain - old, gain], -1).mT)
+            free.baddbmm_(direction, new.mT, alpha=-1)
+            found.append(w)
+        return torch.cat(found, -1).mT.to(xs.dtype)

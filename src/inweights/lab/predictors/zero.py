@@ -1,0 +1,20 @@
+"""Always 0: the error that all others are divided by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inweights.lab.predictors._classical import LinearPredictor
+from inweights.lab.predictors._predictor import PREDICTORS
+
+
+@PREDICTORS("zero")
+@dataclass(frozen=True, kw_only=True)
+class Zero(LinearPredictor):
+    """`w = 0`."""
+
+    def weights(self, xs: Tensor, ys: Tensor) -> Tensor:
+        return torch.zeros_like(xs)

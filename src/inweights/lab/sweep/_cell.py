@@ -1,0 +1,74 @@
+"""`Cell`: one training of a sweep, and what comes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inweights._errors import InputError
+from inweights.lab._curves import curves
+from inweights.lab.training import Progress, Recipe, train
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A recipe, and the settings by which it differs from the others of its sweep."""
+
+    settings: dict[str, Any]
+    recipe: Recipe
+
+    @property
+    def key(self) -> str:
+        """The name of its folder. It follows from the recipe alone: another recipe is another cell."""
+        text = json.dumps(self.recipe.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a cell gave.
+
+    - `loss`: of training, at its end. `seconds`: of training.
+    - `curve`: the mean error after 0, 1, … examples, on prompts that no training saw.
+    - `message`: why it failed; empty if it did not.
+    """
+
+    loss: float | None = None
+    curve: tuple[float, ...] = ()
+    seconds: float = 0.0
+    message: str = ""
+
+    @property
+    def status(self) -> str:
+        return "failed" if self.message else "done"
+
+
+def run(cell: Cell, folder: Path, prompts: int, after: Callable[[Progress], None] = lambda _: None) -> Result:
+    """Trains and measures a cell in this process. One thread, so that the sums are the same on any machine's cores.
+
+    Whatever goes wrong is its result: the other cells have nothing to do with it.
+    """
+    torch.set_num_threads(1)
+    recipe = cell.recipe
+    try:
+        trained = train(recipe, folder, after=after)
+        found = curves(
+            recipe.make_task(),
+            recipe.points,
+            {"model": trained.model},
+            prompts=prompts,
+            clean=recipe.target == "clean",
+        )["model"].mean(0)
+        if not found.isfinite().all():
+            raise InputError("The trained model's errors are not finite numbers.")
+    except InputError as error:
+        return Result(message=str(error))
+    except Exception as error:
+        return Result(message=f"{type(error).__name__}: {error}")
+    return Result(trained.loss, tuple(found.tolist()), trained.seconds)

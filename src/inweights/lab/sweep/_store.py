@@ -1,0 +1,44 @@
+"""Results on disk: one file per cell, with a checksum. What does not fit it is as good as not there."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from inweights._files import write_atomic
+from inweights.lab.sweep._cell import Cell, Result
+
+NAME = "result.json"
+
+
+def folder_of(out: Path, cell: Cell) -> Path:
+    return out / "cells" / cell.key
+
+
+def write(out: Path, cell: Cell, prompts: int, result: Result) -> Path:
+    """The result of a cell that is done, beside all that it depends on."""
+    values = _about(cell, prompts) | {"result": dataclasses.asdict(result)}
+    return write_atomic(folder_of(out, cell) / NAME, json.dumps(values | {"sha256": _sum(values)}, indent=1) + "\n")
+
+
+def read(out: Path, cell: Cell, prompts: int) -> Result | None:
+    """The result of a cell; None if there is none, if it is damaged, or if it was measured on other prompts."""
+    try:
+        values = json.loads((folder_of(out, cell) / NAME).read_bytes())
+        if values.pop("sha256") != _sum(values) or values | _about(cell, prompts) != values:
+            return None
+        found = values["result"]
+        return Result(**found | {"curve": tuple(found["curve"])})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _about(cell: Cell, prompts: int) -> dict[str, Any]:
+    return {"recipe": cell.recipe.model_dump(mode="json"), "prompts": prompts}
+
+
+def _sum(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,34 @@
+"""Tasks: families of functions to be learned in context, one small file each."""
+
+from inweights.lab.tasks._shifts import SHIFTS as SHIFTS
+from inweights.lab.tasks._shifts import Shift as Shift
+from inweights.lab.tasks._shifts import Shifted as Shifted
+from inweights.lab.tasks._task import TASKS as TASKS
+from inweights.lab.tasks._task import Loss as Loss
+from inweights.lab.tasks._task import Sample as Sample
+from inweights.lab.tasks._task import Task as Task
+from inweights.lab.tasks.classes import Logistic as Logistic
+from inweights.lab.tasks.classes import Sign as Sign
+from inweights.lab.tasks.composition import Composition as Composition
+from inweights.lab.tasks.covariance import Rotated as Rotated
+from inweights.lab.tasks.covariance import Skewed as Skewed
+from inweights.lab.tasks.dynamics import Dynamics as Dynamics
+from inweights.lab.tasks.exchangeable import Bernoulli as Bernoulli
+from inweights.lab.tasks.exchangeable import Gaussian as Gaussian
+from inweights.lab.tasks.hetero import Hetero as Hetero
+from inweights.lab.tasks.kernel import Kernel as Kernel
+from inweights.lab.tasks.linear import Linear as Linear
+from inweights.lab.tasks.mixed_noise import MixedNoise as MixedNoise
+from inweights.lab.tasks.noisy import Noisy as Noisy
+from inweights.lab.tasks.outliers import ManyOutliers as ManyOutliers
+from inweights.lab.tasks.outliers import OrthogonalOutliers as OrthogonalOutliers
+from inweights.lab.tasks.parity import Parity as Parity
+from inweights.lab.tasks.pool import Pool as Pool
+from inweights.lab.tasks.quadratic import Quadratic as Quadratic
+from inweights.lab.tasks.relu import Relu as Relu
+from inweights.lab.tasks.repeats import Repeats as Repeats
+from inweights.lab.tasks.retrieval import Retrieval as Retrieval
+from inweights.lab.tasks.sine import Sine as Sine
+from inweights.lab.tasks.sparse import Sparse as Sparse
+from inweights.lab.tasks.tree import Tree as Tree
+from inweights.lab.tasks.uniform import Uniform as Uniform

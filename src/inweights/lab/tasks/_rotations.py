@@ -1,0 +1,30 @@
+"""Random rotations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from inweights.lab._draw import Draw
+
+
+def rotations(draw: Draw, dims: int) -> Tensor:
+    """Orthogonal matrices, all equally likely, `(rows, dims, dims)`.
+
+    Columns of a normal matrix, made orthogonal one after the other, are such a matrix (Stewart 1980); each is cleaned
+    twice, against rounding. These are plain products: a factorisation by a library may wait for the device.
+    """
+    columns = draw.normal(dims, dims)
+    basis = columns[:, :, :0]
+    for k in range(dims):
+        column = columns[:, :, k : k + 1]
+        for _ in range(2):
+            column = column - basis @ (basis.mT @ column)
+        basis = torch.cat([basis, column / column.norm(dim=1, keepdim=True)], 2)
+    return basis
+
+
+def skewed_roots(draw: Draw, dims: int) -> Tensor:
+    """Standard deviations 1, 1/2, 1/3, … rescaled so that their squares have a mean of 1, `(dims,)`."""
+    roots = 1 / torch.arange(1, dims + 1, dtype=draw.dtype, device=draw.device)
+    return roots / roots.square().mean().sqrt()

@@ -1,0 +1,107 @@
+"""What a task is: a law of prompts, each a new function to be learned from examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from inweights._errors import Problems
+from inweights.lab._draw import Draw
+from inweights.lab._registry import Registry
+
+Loss = Literal["squared", "logistic", "tokens"]
+
+
+class Sample(NamedTuple):
+    """A batch of prompts.
+
+    - `xs`: inputs, `(batch, points, dims)`; for tasks over tokens `(batch, points)`, integers.
+    - `ys`: labels, `(batch, points)`, or `(batch, points, outputs)` if there are several. Point i is the query after
+      the examples 0 … i − 1, for every i.
+    - `hidden`: what was drawn and is to be inferred: `ys` without noise under `clean`, the weights under `w`, …
+    - `queries`, `answers`: what is asked after each prefix instead of the next point, and its label; else None.
+    """
+
+    xs: Tensor
+    ys: Tensor
+    hidden: dict[str, Tensor]
+    queries: Tensor | None = None
+    answers: Tensor | None = None
+
+    @property
+    def target(self) -> Tensor:
+        """What is to be predicted after each prefix."""
+        return self.ys if self.answers is None else self.answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A task has inputs and labels, drawn one after the other, so that other inputs can be put in between.
+
+    `dims` is the width of the inputs.
+
+    - `loss`: "squared"; "logistic" where labels are 1 and −1; "tokens" where they are integers.
+    - `pointwise`: a label is a function of its own input, and noise; only then can other inputs be put in.
+    - `linear`: that function is `⟨w, x⟩`.
+    """
+
+    dims: int = 20
+
+    loss: ClassVar[Loss] = "squared"
+    pointwise: ClassVar[bool] = True
+    linear: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        problems = Problems()
+        problems.unless(self.dims >= 1, f"`dims` is {self.dims}, but must be at least 1.")
+        self.check(problems)
+        problems.stop()
+
+    def check(self, problems: Problems) -> None:
+        """Notes what is wrong with the settings."""
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a label has; for tasks over tokens how many tokens there are."""
+        return 1
+
+    @property
+    def power(self) -> float:
+        """The loss of always answering 0, by which losses are divided.
+
+        That is the mean square of a label without noise (of each of its numbers, if there are several); log 2 for
+        logistic losses; the logarithm of the vocabulary for tokens.
+        """
+        return math.log(2) if self.loss == "logistic" else float(self.dims)
+
+    def inputs(self, draw: Draw, points: int) -> Tensor:
+        """`(batch, points, dims)`; standard normal unless the task says otherwise."""
+        return draw.normal(points, self.dims)
+
+    def labels(self, draw: Draw, xs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Labels of these inputs, under functions drawn for each prompt, and what is hidden."""
+        raise NotImplementedError
+
+    def sample(self, draw: Draw, points: int, *, active: Tensor | int | None = None) -> Sample:
+        """A batch. Of the inputs only the first `active` coordinates are not zero, if it is given (a curriculum)."""
+        xs = curtail(self.inputs(draw, points), active)
+        ys, hidden = self.labels(draw, xs)
+        return Sample(xs, ys, hidden)
+
+
+def curtail(xs: Tensor, active: Tensor | int | None) -> Tensor:
+    """Inputs `(..., dims)` with zeros after the first `active` coordinates; as they are if it is None."""
+    return xs if active is None else xs * (torch.arange(xs.shape[-1], device=xs.device) < active)
+
+
+def constants(values: Sequence[float], draw: Draw) -> Tensor:
+    """Numbers as a tensor on the device of a draw, made there: a copy from the host cannot be part of a CUDA graph."""
+    return torch.stack([torch.full((), value, dtype=draw.dtype, device=draw.device) for value in values])
+
+
+TASKS: Registry[Task] = Registry("task")

@@ -1,0 +1,44 @@
+"""Linear regression on a finite pool of tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inweights._errors import Problems
+from inweights.lab._draw import Draw
+from inweights.lab.tasks._task import TASKS
+from inweights.lab.tasks.linear import Linear
+
+
+@TASKS("pool")
+@dataclass(frozen=True, kw_only=True)
+class Pool(Linear):
+    """`w` is one of `size` vectors, which were themselves drawn from N(0, I): Raventós et al. 2023.
+
+    Which vectors these are follows from `which` alone, not from the seed of the prompts: tests of a model need the pool
+    that it was trained on. With `fresh` every prompt has a new `w`, for tests beyond the pool. The power is that of all
+    pools together; a small one may be off.
+    """
+
+    dims: int = 8
+    noise: float = 0.5
+    size: int = 64
+    which: int = 0
+    fresh: bool = False
+
+    def check(self, problems: Problems) -> None:
+        super().check(problems)
+        problems.unless(self.size >= 1, f"`size` is {self.size}, but must be at least 1.")
+        problems.unless(self.which >= 0, f"`which` is {self.which}, but must be at least 0.")
+
+    def weights(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
+        """The pool, `(size, dims)`."""
+        return Draw(self.which, -1, self.size, device=device, dtype=dtype).normal(self.dims)
+
+    def prior(self, draw: Draw, xs: Tensor) -> Tensor:
+        if self.fresh:
+            return draw.normal(self.dims)
+        return self.weights(draw.device, draw.dtype)[draw.integers(self.size)]

@@ -1,0 +1,77 @@
+"""Files of a training: where it stands, what it gave, and how it went. Each is whole or not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from inweights import __version__
+from inweights._errors import InputError
+from inweights._files import write_atomic
+from inweights.lab.models import Learner
+from inweights.lab.training._recipe import Recipe, parse
+from inweights.lab.training._run import Run, build
+
+CHECKPOINT, MODEL, METRICS = "checkpoint.safetensors", "model.safetensors", "metrics.jsonl"
+
+
+def write(path: Path, tensors: dict[str, Tensor], recipe: Recipe, **about: Any) -> Path:
+    """Tensors, with the recipe and other plain values beside them."""
+    metadata = {"inweights": __version__, "recipe": recipe.model_dump_json(), "about": json.dumps(about)}
+    return write_atomic(path, save({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, metadata))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], Recipe, dict[str, Any]]:
+    """What `write` wrote. A damaged file is refused with a sentence."""
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{str(path)!r} cannot be read, it is damaged or no checkpoint: {error}.") from None
+    try:
+        recipe = parse(json.loads(metadata["recipe"]), str(path))
+        about = json.loads(metadata["about"])
+    except (KeyError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{str(path)!r} holds no recipe: it was not written by a training of this lab.") from None
+    return tensors, recipe, about
+
+
+def resume(run: Run, folder: Path) -> dict[str, Any]:
+    """Goes on where the training in this folder stopped, if there is one; gives what was said of it then."""
+    path = folder / CHECKPOINT
+    if not path.is_file():
+        return {}
+    tensors, recipe, about = read_tensors(path)
+    if recipe != run.recipe:
+        differ = [k for k in Recipe.model_fields if getattr(recipe, k) != getattr(run.recipe, k)]
+        raise InputError(
+            f"{str(folder)!r} holds a training with another recipe ({', '.join(differ)}): name another folder, or "
+            "delete it."
+        )
+    try:
+        run.load(tensors)
+    except (KeyError, RuntimeError):
+        raise InputError(f"{str(path)!r} does not fit its own recipe: delete it to start again.") from None
+    return about
+
+
+def load(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
+    """A trained model from its file, in float32, with its recipe and what was measured of it."""
+    tensors, recipe, about = read_tensors(path)
+    model = build(recipe)
+    try:
+        model.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in tensors.items()})
+    except RuntimeError:
+        raise InputError(f"{str(path)!r} does not fit its own recipe: it is damaged.") from None
+    if not all(torch.isfinite(t).all() for t in model.state_dict().values() if t.is_floating_point()):
+        raise InputError(f"{str(path)!r} holds numbers that are not finite.")
+    return model.eval(), recipe, about

@@ -1,0 +1,106 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from inweights._errors import InputError
+from inweights._files import folder_for
+from inweights.lab.models import Learner
+from inweights.lab.training import _checkpoint as checkpoint
+from inweights.lab.training._metrics import Metrics
+from inweights.lab.training._processes import Processes
+from inweights.lab.training._recipe import Recipe
+from inweights.lab.training._run import Run
+from inweights.lab.training._schedule import rate
+
+SAVE_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a training stands: `loss` is the mean since the last report, in units of the zero predictor's."""
+
+    step: int
+    steps: int
+    loss: float
+    tasks_per_second: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training gave: the model, its last loss, its seconds (also those before it was resumed), how fast it went
+    this time (not a number if there was nothing left to do), and where its files are.
+    """
+
+    model: Learner
+    loss: float
+    seconds: float
+    tasks_per_second: float
+    path: Path
+
+
+def train(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    every: int | None = None,
+    compiled: bool | None = None,
+    save_seconds: float = SAVE_SECONDS,
+    after: Callable[[Progress], None] = lambda _: None,
+) -> Trained:
+    """Trains by a recipe, or goes on with what stopped in this folder; `after` is called every `every` steps.
+
+    Killed at any moment it can be called again, and on a CPU gives the same weights bit for bit: batches depend on
+    their step alone, and a checkpoint holds everything else.
+    """
+    processes = Processes(device)
+    if processes.first:
+        folder_for("--out", folder)
+    processes.wait()
+    run = Run(recipe, processes, compiled=compiled)
+    before = checkpoint.resume(run, folder)
+    every = every or max(1, recipe.steps // 200)
+    begun = int(run.step)
+    metrics = Metrics(folder / checkpoint.METRICS, begun) if processes.first else None
+    start = saved = told = time.perf_counter()
+    loss, speed = before.get("loss", math.nan), math.nan
+    since = 0
+    for step in range(begun + 1, recipe.steps + 1):
+        run.advance()
+        since += 1
+        if step % every and step != recipe.steps:
+            continue
+        loss = run.mean_loss(since)
+        if not math.isfinite(loss):
+            raise InputError(
+                f"The loss became {loss} before step {step}: train with a `rate` below {recipe.rate:g}. "
+                f"What was saved before is in {str(folder)!r}."
+            )
+        now = time.perf_counter()
+        speed, told = recipe.batch * since / (now - told), now
+        since = 0
+        if metrics:
+            metrics.add(step=step, loss=loss, rate=rate(recipe, run.step - 1).item(), tasks_per_second=speed)
+            if now - saved > save_seconds and step < recipe.steps:
+                spent = before.get("seconds", 0.0) + now - start
+                checkpoint.write(folder / checkpoint.CHECKPOINT, run.state(), recipe, loss=loss, seconds=spent)
+                saved = now
+        after(Progress(step, recipe.steps, loss, speed))
+    here = time.perf_counter() - start
+    seconds = before.get("seconds", 0.0) + here
+    model = run.averaged or run.model
+    path = folder / checkpoint.MODEL
+    made = recipe.steps - begun
+    if metrics:
+        metrics.close()
+    if processes.first and (made or not path.is_file()):
+        checkpoint.write(path, model.state_dict(), recipe, loss=loss, seconds=seconds, device=str(run.device))
+        checkpoint.write(folder / checkpoint.CHECKPOINT, run.state(), recipe, loss=loss, seconds=seconds)
+    processes.wait()
+    return Trained(model.eval(), loss, seconds, recipe.batch * made / here if made else math.nan, path)

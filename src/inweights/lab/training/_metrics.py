@@ -1,0 +1,48 @@
+"""How a training went, as JSON lines; for TensorBoard too, where it is installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from inweights._files import write_atomic
+
+
+class Metrics:
+    """Lines of `step`, `loss`, `rate` and `tasks_per_second`. After a resume, later lines than the step are dropped."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        self.path = path
+        kept = [line for line in read(path) if line["step"] <= step]
+        write_atomic(path, "".join(json.dumps(line) + "\n" for line in kept))
+        self._board: Any = None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(path.parent / "tensorboard"), purge_step=step)
+        except ImportError:
+            pass
+
+    def add(self, **values: float) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+        if self._board is not None:
+            for name, value in values.items():
+                if name != "step":
+                    self._board.add_scalar(name, value, int(values["step"]))
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
+
+def read(path: Path) -> list[dict[str, float]]:
+    """The lines of a file; one that a crash cut short is left out."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return lines

@@ -1,0 +1,113 @@
+"""How weights move: Adam for all of them, or Muon for the matrices inside and Adam for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from inweights.lab.training._recipe import Recipe
+
+# Where a matrix reads or writes the data, rows are no directions among equals: Adam's are.
+EDGES = ("read_", "positions", "embedding")
+
+
+class Optimiser:
+    """One step for all parameters, their rate given as a tensor; its state as plain tensors with names."""
+
+    def __init__(self, model: nn.Module, recipe: Recipe) -> None:
+        named = dict(model.named_parameters())
+        inside = [
+            name
+            for name, p in named.items()
+            if recipe.optimiser == "muon" and p.ndim == 2 and not any(edge in name for edge in EDGES)
+        ]
+        self.on_gpu = next(iter(named.values())).is_cuda
+        rest = {n: p for n, p in named.items() if n not in inside}
+        # Biases and norms are not pulled to zero: they are no directions.
+        groups = [
+            {"params": [p for p in rest.values() if (p.ndim > 1) is decays], "weight_decay": recipe.decay * decays}
+            for decays in (True, False)
+        ]
+        self.names = [n for decays in (True, False) for n, p in rest.items() if (p.ndim > 1) is decays]
+        self.lr = torch.zeros((), device=next(iter(named.values())).device)
+        self.adam = torch.optim.AdamW(
+            [g for g in groups if g["params"]],
+            lr=self.lr if self.on_gpu else 0.0,
+            betas=recipe.betas,
+            fused=True,
+            **({"capturable": True} if self.on_gpu else {}),
+        )
+        self.muon = Muon({n: named[n] for n in inside}, recipe.decay)
+
+    def step(self, rate: Tensor) -> None:
+        if self.on_gpu:
+            self.lr.copy_(rate)
+        else:
+            for group in self.adam.param_groups:
+                group["lr"] = rate.item()
+        self.adam.step()
+        self.muon.step(rate)
+
+    def _adam_state(self) -> Iterator[tuple[str, Tensor, str]]:
+        parameters = [p for g in self.adam.param_groups for p in g["params"]]
+        for name, p in zip(self.names, parameters, strict=True):
+            yield from ((name, p, kind) for kind in ("step", "exp_avg", "exp_avg_sq"))
+
+    def state(self) -> dict[str, Tensor]:
+        found = {f"adam.{kind}.{name}": self.adam.state[p][kind] for name, p, kind in self._adam_state()}
+        return found | {f"muon.{k}": m for k, m in enumerate(self.muon.momenta)}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        for name, p, kind in self._adam_state():
+            self.adam.state[p][kind] = state[f"adam.{kind}.{name}"].to(
+                p.device if self.on_gpu or kind != "step" else "cpu"
+            )
+        for k, m in enumerate(self.muon.momenta):
+            m.copy_(state[f"muon.{k}"])
+
+    def forget(self) -> None:
+        """Back to the state before the first step, in place: a CUDA graph goes on with the same tensors."""
+        for values in self.adam.state.values():
+            for value in values.values():
+                value.zero_()
+        for m in self.muon.momenta:
+            m.zero_()
+
+
+class Muon:
+    """Steps of equal size in all directions of a matrix (Jordan et al. 2024): momentum, its singular values made one.
+
+    Matrices of one shape are one tensor. Updates are scaled to the size of Adam's (Liu et al. 2025), so that both can
+    share a rate.
+    """
+
+    def __init__(self, matrices: dict[str, nn.Parameter], decay: float, momentum: float = 0.95) -> None:
+        shapes = sorted({tuple(p.shape) for p in matrices.values()})
+        self.groups = [[p for p in matrices.values() if tuple(p.shape) == shape] for shape in shapes]
+        self.momenta = [torch.zeros(len(g), *g[0].shape, device=g[0].device) for g in self.groups]
+        self.decay, self.momentum = decay, momentum
+
+    @torch.no_grad()
+    def step(self, rate: Tensor) -> None:
+        rate = rate.float()
+        for group, m in zip(self.groups, self.momenta, strict=True):
+            grad = torch.stack([p.grad for p in group if p.grad is not None])
+            m.lerp_(grad, 1 - self.momentum)
+            update = orthogonal(grad.lerp(m, self.momentum)) * (0.2 * max(m.shape[-2:]) ** 0.5)
+            for p, u in zip(group, update.unbind(0), strict=True):
+                p.mul_(1 - rate * self.decay).sub_(u * rate)
+
+
+def orthogonal(G: Tensor, steps: int = 5) -> Tensor:
+    """The nearest matrix with all singular values near one, by a Newton-Schulz iteration; `(n, a, b)`."""
+    X = G.bfloat16() if G.is_cuda else G.clone()
+    tall = X.shape[-2] > X.shape[-1]
+    X = X.mT if tall else X
+    X = X / (X.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        S = X @ X.mT
+        # The quintic whose slope at 0 is steep: it lifts small singular values fast and leaves them near one.
+        X = 3.4445 * X + (-4.7750 * S + 2.0315 * S @ S) @ X
+    return (X.mT if tall else X).to(G.dtype)

@@ -1,0 +1,175 @@
+"""`Recipe`: everything that decides what a training gives, as a small file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from inweights._errors import InputError, Problems, unknown
+from inweights.lab.models import MODELS, Settings
+from inweights.lab.tasks import TASKS, Task
+
+
+class Strict(BaseModel):
+    """No key that is not known, no value that is converted in silence, nothing that changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Kind(BaseModel):
+    """A task or a model: its kind, and its settings beside it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    kind: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Curriculum(Strict):
+    """Easy prompts first: from so many dimensions and points to all of them, over this share of the steps."""
+
+    dims: int = Field(ge=1)
+    points: int = Field(default=0, ge=0, description="0: all of them from the start")
+    share: float = Field(default=0.15, gt=0, le=1)
+
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Recipe(Strict):
+    """What is trained on what, and how.
+
+    - `points`: of a prompt, the last query included. `batch`: prompts a step, over all processes.
+    - `warmup`, `cooldown`: shares of the steps over which the rate goes up from 0, and down to 0 (`trapezoid`).
+    - `target`: the labels as they are, or without their noise (`clean`).
+    - `objective`: the mean of the losses at all points, or of their logarithms. Where little can be known yet, losses
+      are large and say little: logarithms make the points count alike.
+    - `precision` is that of the products; weights and optimiser are float32.
+    - `average`: of the last weights, over about so many steps; 0 keeps the last ones alone.
+    """
+
+    task: Kind
+    model: Kind
+    points: int = Field(ge=1)
+    steps: int = Field(ge=1)
+    batch: int = Field(ge=1)
+    rate: float = Field(gt=0)
+    optimiser: Literal["adam", "muon"] = "adam"
+    betas: tuple[Share, Share] = (0.9, 0.99)
+    decay: float = Field(default=0.0, ge=0)
+    clip: float = Field(default=1.0, ge=0)
+    schedule: Literal["constant", "linear", "cosine", "trapezoid"] = "linear"
+    warmup: float = Field(default=0.02, ge=0, lt=1)
+    cooldown: float = Field(default=0.3, gt=0, le=1)
+    curriculum: Curriculum | None = None
+    target: Literal["labels", "clean"] = "labels"
+    objective: Literal["mean", "log"] = "mean"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    average: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=2**32 - 1)
+    note: str = ""
+
+    def make_task(self) -> Task:
+        return TASKS.make(self.task.kind, **self.task.settings)
+
+    def make_model(self) -> Settings:
+        return MODELS.make(self.model.kind, **self.model.settings)
+
+    def checked(self) -> Recipe:
+        """Itself, if its task and model can be made and fit together."""
+        problems, task = Problems(), None
+        try:
+            task = self.make_task()
+        except InputError as error:
+            problems.unless(False, str(error))
+        try:
+            self.make_model()
+        except InputError as error:
+            problems.unless(False, str(error))
+        if self.curriculum:
+            dims, points = self.curriculum.dims, self.curriculum.points
+            if task is not None:
+                problems.unless(
+                    dims <= task.dims, f"`curriculum.dims` is {dims}, but the task has {task.dims} dimensions."
+                )
+            problems.unless(
+                points <= self.points, f"`curriculum.points` is {points}, but prompts have {self.points} points."
+            )
+        problems.stop()
+        return self
+
+
+def parse(values: dict[str, Any], where: str) -> Recipe:
+    """A recipe from plain values; all that is wrong with them in one error, a sentence each."""
+    betas = values.get("betas")
+    if isinstance(betas, list):  # TOML and JSON have no tuples
+        values = values | {"betas": tuple(betas)}
+    try:
+        return Recipe.model_validate(values).checked()
+    except ValidationError as error:
+        raise InputError("\n".join(_sentence(e, where) for e in error.errors())) from None
+    except InputError as error:
+        raise InputError("\n".join(f"{where}: {line}" for line in str(error).splitlines())) from None
+
+
+def _sentence(error: Any, where: str) -> str:
+    place = ".".join(str(p) for p in error["loc"])
+    if error["type"] == "extra_forbidden":
+        fields = Curriculum.model_fields if len(error["loc"]) > 1 else Recipe.model_fields
+        return f"{where}: {unknown('key', place, fields)}"
+    if error["type"] == "missing":
+        return f"{where}: `{place}` is missing."
+    said = error["msg"][0].lower() + error["msg"][1:]
+    return f"{where}: `{place}` is {error['input']!r}, but {said.replace('input should', 'it must')}."
+
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+
+
+def names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(p.stem for p in RECIPES.glob("*.toml"))
+
+
+def read(name_or_path: str) -> Recipe:
+    """A recipe by its name, or from a TOML file."""
+    path = Path(name_or_path) if name_or_path.endswith(".toml") else RECIPES / f"{name_or_path}.toml"
+    if not path.is_file():
+        if path.parent == RECIPES:
+            raise unknown("recipe", name_or_path, names())
+        raise InputError(f"There is no file {name_or_path!r} to read a recipe from.")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{name_or_path!r} is no TOML file: {error}.") from None
+    return parse(values, name_or_path)
+
+
+def changed(recipe: Recipe, settings: list[str], where: str = "--set") -> Recipe:
+    """A recipe with some values replaced, given as `key=value`; keys may have dots: `model.layers=3`.
+
+    `where` they were given is what errors begin with.
+    """
+    values = recipe.model_dump()
+    for setting in settings:
+        key, found, text = setting.partition("=")
+        if not found:
+            raise InputError(f"{setting!r} is no setting: write key=value, for example steps=1000.")
+        try:
+            value = tomllib.loads(f"v = {text}")["v"]
+        except tomllib.TOMLDecodeError:
+            value = text  # a bare word
+        *path, last = key.strip().split(".")
+        place = values
+        for part in path:
+            place[part] = place.get(part) or {}
+            place = place[part]
+            if not isinstance(place, dict):
+                raise InputError(f"{setting!r}: `{part}` has no settings of its own.")
+        place[last] = value
+    return parse(values, where)

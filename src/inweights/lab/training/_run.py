@@ -1,0 +1,156 @@
+"""`Run`: a training in progress. One step is tensors in, tensors out, so that a GPU can replay it as one graph."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights._errors import InputError
+from inweights.lab._draw import Draw
+from inweights.lab.models import Learner
+from inweights.lab.tasks import Sample
+from inweights.lab.training._optimiser import Optimiser
+from inweights.lab.training._processes import Processes
+from inweights.lab.training._recipe import Recipe
+from inweights.lab.training._schedule import active, rate
+
+
+class Run:
+    """The model, its optimiser, and the number of steps made: all that a checkpoint holds.
+
+    `total` is the sum of the losses since it was last read.
+    """
+
+    def __init__(self, recipe: Recipe, processes: Processes, *, compiled: bool | None = None) -> None:
+        if recipe.batch % processes.count:
+            raise InputError(f"`batch` is {recipe.batch}, but must be a multiple of the {processes.count} processes.")
+        self.recipe, self.processes, self.device = recipe, processes, processes.device
+        self.task = recipe.make_task()
+        self.model = build(recipe).to(self.device)
+        self.averaged = copy.deepcopy(self.model).requires_grad_(False) if recipe.average else None
+        self.optimiser = Optimiser(self.model, recipe)
+        self.step = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.total = torch.zeros((), dtype=torch.float64, device=self.device)
+        on_gpu = self.device.type == "cuda"
+        self._answers: Any = processes.wrapped(self.model)
+        self._loss: Callable[[], tuple[Tensor, Tensor]] = self._loss_of_a_batch
+        if on_gpu if compiled is None else compiled:
+            self._loss = torch.compile(self._loss_of_a_batch, dynamic=False)
+        self._advance: Callable[[], None] | None = None if on_gpu and processes.count == 1 else self._one_step
+
+    def advance(self) -> None:
+        """One step: draw a batch, go down its gradient."""
+        if self._advance is None:
+            self._advance = self._captured()
+        self._advance()
+
+    def mean_loss(self, steps: int) -> float:
+        """The mean loss of the last `steps` steps, over all processes; counts anew from here."""
+        found = self.processes.mean(self.total.clone()).item() / steps
+        self.total.zero_()
+        return found
+
+    def _one_step(self) -> None:
+        self.model.zero_grad(set_to_none=True)
+        objective, loss = self._loss()
+        objective.backward()
+        if self.recipe.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        self.optimiser.step(rate(self.recipe, self.step))
+        if self.averaged is not None:
+            with torch.no_grad():
+                torch._foreach_lerp_(
+                    list(self.averaged.parameters()), list(self.model.parameters()), 1 / self.recipe.average
+                )
+        self.total += loss
+        self.step += 1
+
+    def _loss_of_a_batch(self) -> tuple[Tensor, Tensor]:
+        """What to go down, and the mean loss, which is told."""
+        recipe, local = self.recipe, self.recipe.batch // self.processes.count
+        draw = Draw(recipe.seed, self.step, local, first=self.processes.rank * local, device=self.device)
+        dims, points = active(recipe, self.task.dims, self.step)
+        sample = self.task.sample(draw, recipe.points, active=dims if recipe.curriculum else None)
+        low = recipe.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16) if low else nullcontext():
+            answers = self._answers(sample.xs, sample.ys)
+        each = point_losses(recipe, self.task.loss, answers.float(), sample) / self.task.power
+        counts = (torch.arange(len(each), device=each.device) < points).to(each.dtype)
+        mean = (each * counts).sum() / counts.sum()
+        if recipe.objective == "mean":
+            return mean, mean.detach()
+        # The gradient of the logarithm of each point's loss: what is small already counts as much as what is large.
+        size = self.processes.mean(each.detach()).clamp_min(1e-5)
+        return (each * counts / size).sum() / counts.sum(), mean.detach()
+
+    def _captured(self) -> Callable[[], None]:
+        """The step as a CUDA graph. What it takes to capture it leaves no trace: all state is put back."""
+        kept = {name: value.clone() for name, value in self.state().items()} if int(self.step) else None
+        before = [t.clone() for t in self._tensors()]
+        side = torch.cuda.Stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self._one_step()
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._one_step()
+        with torch.no_grad():
+            for t, old in zip(self._tensors(), before, strict=True):
+                t.copy_(old)
+        if kept is None:
+            self.optimiser.forget()
+        else:
+            for name, value in self.optimiser.state().items():
+                value.copy_(kept[name])
+        self.total.zero_()
+        return graph.replay
+
+    def _tensors(self) -> list[Tensor]:
+        averaged = [] if self.averaged is None else list(self.averaged.parameters())
+        return [*self.model.parameters(), *averaged, self.step]
+
+    def state(self) -> dict[str, Tensor]:
+        """All of it, by name. What the optimiser has not yet, it does not save."""
+        found = {f"model.{n}": t for n, t in self.model.state_dict().items()}
+        if self.averaged is not None:
+            found |= {f"average.{n}": t for n, t in self.averaged.state_dict().items()}
+        if int(self.step):
+            found |= self.optimiser.state()
+        return found | {"step": self.step}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Goes on from there."""
+        for prefix, module in (("model.", self.model), ("average.", self.averaged)):
+            if module is not None:
+                module.load_state_dict({n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)})
+        self.step.copy_(state["step"])
+        if int(self.step):
+            self.optimiser.load(state)
+
+
+def build(recipe: Recipe) -> Learner:
+    """The untrained model: the same seed gives the same weights, whatever was drawn before."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return recipe.make_model().build(recipe.make_task(), recipe.points)
+
+
+def point_losses(recipe: Recipe, kind: str, answers: Tensor, sample: Sample) -> Tensor:
+    """The mean loss at each point, `(k,)`; answers are for the last k points of a prompt."""
+    clean = recipe.target == "clean" and "clean" in sample.hidden
+    target = (sample.hidden["clean"] if clean else sample.ys)[:, -answers.shape[1] :]
+    if kind == "squared":
+        each = (answers - target).square()
+    elif kind == "logistic":
+        each = F.binary_cross_entropy_with_logits(answers, (target > 0).float(), reduction="none")
+    else:
+        each = F.cross_entropy(answers.flatten(0, 1), target.flatten(), reduction="none").view_as(target)
+    return each.transpose(0, 1).flatten(1).mean(1)

@@ -1,0 +1,40 @@
+"""The zoo: trained models that come with the package, one file each with its recipe and its measured quality."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from inweights._errors import InputError
+from inweights.lab.models import Learner
+from inweights.lab.training import Recipe, load
+from inweights.lab.training._checkpoint import MODEL
+
+ZOO = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """The models that are here."""
+    return sorted(p.stem for p in ZOO.glob("*.safetensors"))
+
+
+def find(name_or_path: str) -> Path:
+    """The file of a trained model: of the zoo by its name, or a folder or file that `lab train` wrote."""
+    inside, outside = ZOO / f"{name_or_path}.safetensors", Path(name_or_path)
+    if name_or_path in names():
+        return inside
+    if outside.is_dir() and (outside / MODEL).is_file():
+        return outside / MODEL
+    if outside.is_file():
+        return outside
+    near = difflib.get_close_matches(name_or_path, names(), n=3, cutoff=0.4) or names()
+    raise InputError(
+        f"There is no trained model {name_or_path!r}: the zoo has {', '.join(near) or 'none'}, and "
+        "`inweights lab train` makes others."
+    )
+
+
+def trained(name_or_path: str) -> tuple[Learner, Recipe, dict[str, Any]]:
+    """A trained model, its recipe, and what was measured of it."""
+    return load(find(name_or_path))

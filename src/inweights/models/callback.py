@@ -1,0 +1,54 @@
+"""`ImplicitUpdates`: watches, while a model trains, what a context does to its weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from inweights.models._load import Model
+from inweights.models._patch import patch
+from inweights.models._prompt import Prompt, Text
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
+else:
+    from transformers.trainer_callback import TrainerCallback
+
+
+class ImplicitUpdates(TrainerCallback):
+    """A callback of transformers' Trainer: `Trainer(..., callbacks=[ImplicitUpdates(context, query, tokenizer)])`.
+
+    Whenever the Trainer logs, the norm of the update that the context makes in each block for the last query token is
+    logged beside the loss, as `implicit_update/<block>`, with their mean as `implicit_update/mean`. `history` keeps
+    `(step, norms)`.
+    """
+
+    def __init__(self, context: Text, query: Text, tokenizer: Any = None) -> None:
+        self.context, self.query, self.tokenizer = context, query, tokenizer
+        self.history: list[tuple[int, dict[str, float]]] = []
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: Any = None, model: nn.Module | None = None, **_: Any
+    ) -> None:
+        if model is None or not state.is_world_process_zero:
+            return
+        norms = self.measure(getattr(model, "module", model))
+        self.history.append((state.global_step, norms))
+        told = {f"implicit_update/{name}": norm for name, norm in norms.items()}
+        told["implicit_update/mean"] = sum(norms.values()) / len(norms)
+        for place in (logs, state.log_history[-1] if state.log_history else None):
+            if place is not None:
+                place.update(told)
+
+    @torch.no_grad()
+    def measure(self, net: nn.Module) -> dict[str, float]:
+        """`‖ΔW‖_F` of each block's input update, by the name of the block. The model is as it was afterwards."""
+        training = net.training
+        net.eval()
+        try:
+            found = patch(Prompt(Model(net, self.tokenizer), self.context, self.query))
+            return {each["block"]: each["read_norm"] for each in found.report()}
+        finally:
+            net.train(training)

@@ -1,0 +1,46 @@
+"""Curves of the lab as figures, beside the tables that they are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from inweights._files import write_atomic, write_csv
+from inweights.lab import bootstrap
+from inweights.report._figures import COLOURS, HEADER, Curve, Figure
+
+
+def curves_figure(title: str, errors: Mapping[str, Tensor], *, against: str = "examples in the prompt") -> Figure:
+    """Mean errors after 0, 1, … examples with bootstrap bands; `errors[name]` is `(prompts, points)`.
+
+    The first is drawn as the subject, the others as what it is compared with.
+    """
+    colours = list(COLOURS)
+    lines = []
+    for k, (name, each) in enumerate(errors.items()):
+        band = bootstrap(each)
+        lines.append(
+            Curve(
+                name,
+                list(range(each.shape[1])),
+                band.mean.tolist(),
+                colour=colours[k % len(colours)],
+                style="-" if k == 0 else "--" if k <= len(colours) else ":",
+                width=2.4 if k == 0 else 1.6,
+                low=band.low.tolist(),
+                high=band.high.tolist(),
+            )
+        )
+    # Errors that fall to rounding would flatten all others on a plain axis.
+    positive = [y for line in lines for y in line.y]
+    log = min(positive) > 0 and max(positive) / min(positive) > 100
+    return Figure(title, against, "error (1: always answering 0)", lines, y_scale="log" if log else "linear")
+
+
+def write_curves(stem: Path, title: str, errors: Mapping[str, Tensor]) -> tuple[Path, Path]:
+    """The figure and its table: `stem.png` and `stem.csv`."""
+    figure = curves_figure(title, errors)
+    picture = write_atomic(stem.with_name(f"{stem.name}.png"), figure.png())
+    return picture, write_csv(stem.with_name(f"{stem.name}.csv"), HEADER, figure.rows())

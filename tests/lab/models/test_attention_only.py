@@ -1,0 +1,83 @@
+"""Attention alone over tokens: patterns, positions and ablations."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights._errors import InputError
+from inweights.lab.models import AttentionOnly, AttentionOnlyModel
+
+VOCABULARY, LENGTH = 16, 10
+
+
+def build(points: int = 2 * LENGTH, **settings: object) -> AttentionOnlyModel:
+    torch.manual_seed(0)
+    return AttentionOnlyModel(AttentionOnly(**settings), VOCABULARY, points)  # type: ignore[arg-type]
+
+
+def repeated(batch: int) -> Tensor:
+    """Sequences whose second half repeats the first."""
+    once = torch.randint(VOCABULARY, (batch, LENGTH))
+    return once.repeat(1, 2)
+
+
+@pytest.mark.parametrize("positions", ["learned", "shortformer"])
+def test_patterns_are_where_heads_look(positions: str) -> None:
+    model, xs = build(positions=positions), repeated(3)
+    patterns = model.patterns(xs)
+    assert patterns.shape == (3, 2, 2, 20, 20)
+    torch.testing.assert_close(patterns.sum(-1), torch.ones(3, 2, 2, 20))
+    assert (patterns.triu(1) == 0).all()
+    # The first layer by hand, from its pattern.
+    first = model.layers[0]
+    h = F.embedding(xs, model.embedding) + (0 if positions == "shortformer" else model.positions)
+    read = patterns[:, 0] @ first.v(first.norm(h)).unflatten(-1, (2, 32)).transpose(1, 2)
+    added = first(h, model.positions if positions == "shortformer" else None, [], None)
+    torch.testing.assert_close(first.out(read.transpose(1, 2).flatten(2)), added)
+
+
+def test_shortformer_copies_nothing_of_positions() -> None:
+    """If keys and queries do not act, all positions of a constant sequence say the same; with learned ones not."""
+    for positions, alike in (("shortformer", True), ("learned", False)):
+        model = build(positions=positions)
+        for layer in model.layers:
+            torch.nn.init.zeros_(layer.qk.weight)
+        said = model(torch.ones(1, 12, dtype=torch.long))
+        assert torch.allclose(said[:, 0], said[:, -1], atol=1e-6) == alike
+
+
+def test_an_ablated_head_adds_nothing_while_it_lasts() -> None:
+    model, xs = build(), repeated(3)
+    whole = model(xs)
+    with model.ablated((1, 0)):
+        without = model(xs)
+        with model.ablated((1, 1), (0, 0), (0, 1)):
+            nothing = model(xs)
+        torch.testing.assert_close(model(xs), without)
+    torch.testing.assert_close(model(xs), whole)
+    assert not torch.allclose(without, whole)
+    alone = model.read_out(model.norm(F.embedding(xs, model.embedding) + model.positions))
+    torch.testing.assert_close(nothing, alone)
+    with torch.no_grad():
+        model.layers[1].out.weight[:, :32] = 0  # the columns that read head 0
+    torch.testing.assert_close(model(xs), without)
+
+
+def test_patterns_see_ablations_of_earlier_layers() -> None:
+    model, xs = build(), repeated(3)
+    whole = model.patterns(xs)
+    with model.ablated((0, 0), (0, 1)):
+        patterns = model.patterns(xs)
+    assert torch.equal(patterns[:, 0], whole[:, 0])
+    assert not torch.allclose(patterns[:, 1], whole[:, 1])
+
+
+def test_a_head_that_is_not_there_is_named() -> None:
+    with (
+        pytest.raises(InputError, match=r"^There is no head 2 in layer 1: there are 2 layers of 2\.$"),
+        build().ablated((1, 2)),
+    ):
+        pass

@@ -1,0 +1,75 @@
+"""Curves: the right error at the right place, on prompts that no training has seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from inweights.lab import Draw, curves, rivals
+from inweights.lab._curves import TEST, errors
+from inweights.lab.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class Knows:
+    """Answers `factor` times the truth of linear prompts, from weights fitted on the whole prompt: no honest one."""
+
+    factor: float
+
+    def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+        w = torch.linalg.lstsq(xs, ys.unsqueeze(-1)).solution
+        return self.factor * ((xs if queries is None else queries) @ w).squeeze(-1)
+
+
+def test_errors_are_in_units_of_the_zero_predictor() -> None:
+    task = TASKS.make("linear", dims=4)
+    found = curves(task, 9, {"zero": Knows(0.0), "half": Knows(0.5), "all": Knows(1.0)}, prompts=2000)
+    assert {name: tuple(e.shape) for name, e in found.items()} == dict.fromkeys(("zero", "half", "all"), (2000, 9))
+    zero = found["zero"]
+    standard_error = zero.std() / zero.numel() ** 0.5 * 3  # points of one prompt share its weights
+    assert abs(zero.mean() - 1) < 4 * standard_error
+    torch.testing.assert_close(found["half"], 0.25 * zero, rtol=1e-3, atol=1e-6)
+    assert found["all"].max() < 1e-6
+
+
+def test_prompts_do_not_depend_on_how_many_are_asked_for() -> None:
+    task = TASKS.make("linear", dims=3)
+    few, many = (curves(task, 5, {"zero": Knows(0.0)}, prompts=n)["zero"] for n in (300, 600))
+    assert torch.equal(few, many[:300])
+    other = curves(task, 5, {"zero": Knows(0.0)}, prompts=300, seed=1)["zero"]
+    assert not torch.equal(few, other)
+
+
+def test_seeds_of_tests_are_none_of_a_training() -> None:
+    task = TASKS.make("linear", dims=3)
+    tested = task.sample(Draw(TEST, 0, 4), 5).xs
+    assert all(not torch.equal(tested, task.sample(Draw(seed, 0, 4), 5).xs) for seed in range(5))
+    assert TEST < 0
+
+
+def test_against_labels_without_noise() -> None:
+    task = TASKS.make("linear", dims=2, noise=2.0)
+    noisy, clean = (curves(task, 40, {"ols": Knows(1.0)}, prompts=500, clean=c)["ols"].mean() for c in (False, True))
+    assert clean < 0.3 < noisy
+
+
+def test_other_losses() -> None:
+    signs = errors("logistic", torch.tensor([[1.0, -2.0, 3.0]]), torch.tensor([[1.0, 1.0, 0.0]]), 1.0)
+    assert signs.tolist() == [[0.0, 1.0, 1.0]]
+    sure = torch.tensor([[[9.0, 0.0], [0.0, 9.0]]])
+    told = errors("tokens", sure, torch.tensor([[0, 0]]), 1.0)
+    assert told[0, 0] < 1e-3
+    assert told[0, 1] == pytest.approx(9.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_every_task_has_its_rivals(name: str) -> None:
+    """They can be asked about it, and the best of them is better than always answering 0."""
+    task = TASKS.make(name)
+    found = curves(task, 24, rivals(task), prompts=64)
+    assert all(bool(e.isfinite().all()) for e in found.values())
+    if task.loss == "squared" and name not in ("retrieval", "parity", "composition", "relu", "tree", "many-outliers"):
+        assert min(e[:, -1].mean() for e in found.values()) < 0.98
