@@ -101,6 +101,8 @@ def test_benches_are_listed() -> None:
         "trace",
         "generate",
         "fold",
+        "predictors",
+        "train",
     }
     assert "prefix" in run("bench").stdout
 
