@@ -26,7 +26,6 @@ def test_both_sides_agree_and_threads_are_put_back() -> None:
 
 
 def test_a_side_that_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictors, "RIDGE", 0.3)
     rival = predictors._ridge
     monkeypatch.setattr(predictors, "_ridge", lambda xs, ys: 1.01 * rival(xs, ys))
     assert not small().agrees

@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from inweights.lab.training._checkpoint import read_tensors
 
 INWEIGHTS = Path(sys.executable).with_name("inweights")
 SMALL = ("--set", "steps=40", "--set", "batch=16", "--set", "model.layers=1", "--set", "model.width=16")
@@ -75,9 +78,11 @@ def test_plot(trained: Path, tmp_path: Path) -> None:
 
 
 def test_training_again_does_nothing(trained: Path) -> None:
-    before = (trained / "model.safetensors").read_bytes()
+    before = read_tensors(trained / "model.safetensors")
     assert "already" in run("train", "linear-5", *SMALL, "--out", trained).stdout
-    assert (trained / "model.safetensors").read_bytes() == before
+    after = read_tensors(trained / "model.safetensors")
+    assert after[1:] == before[1:]
+    assert all(torch.equal(t, after[0][name]) for name, t in before[0].items())
 
 
 @pytest.mark.parametrize(
@@ -114,6 +119,16 @@ def test_unknown_predictors_and_shifts(trained: Path) -> None:
     assert "did you mean ridge" in refused("eval", trained, "--against", "rigde")
     assert "orthants" in refused("eval", trained, "--shift", "orthant")
     assert "did you mean penalty" in refused("eval", trained, "--against", "ridge:penaltyy=1")
+
+
+def test_settings_that_cannot_be_typed(trained: Path) -> None:
+    assert "give it in Python" in refused("eval", trained, "--against", "dmmse:pool=3")
+    assert "must be of type int" in refused("train", "linear-5", "--set", "model.layers=[1,2]")
+    assert "must be finite" in refused("train", "linear-5", "--set", "task.noise=inf")
+    told = json.loads(run(
+        "eval", trained, "--prompts", "8", "--against", "gd++:rates=[0.5,0.5],curvatures=[0.1,0.1]", "--json"
+    ).stdout)  # fmt: skip
+    assert len(told["curves"]) == 2
 
 
 def test_a_truncated_model_is_refused(trained: Path, tmp_path: Path) -> None:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from inweights._errors import InputError, Problems
 from inweights.cli._output import Json, Seed, emit, progress, say, table
-from inweights.cli.lab_sweep import sweep_command
+from inweights.cli.lab_sweep import Changes, sweep_command
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from inweights.lab._registry import Registry
     from inweights.lab.training import Recipe
+
+T = TypeVar("T")
 
 lab = typer.Typer(help="Synthetic in-context learning: train, measure, compare, draw.", no_args_is_help=True)
 lab.command("sweep")(sweep_command)
 
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Replace a value of the recipe, e.g. steps=1000; repeatable.", metavar="KEY=VALUE"),
-]
 Where = Annotated[str, typer.Option(help="cpu or cuda.")]
 Trained = Annotated[str, typer.Argument(help="A model of the zoo, or a folder that `lab train` wrote.", metavar="NAME")]
 Prompts = Annotated[int, typer.Option(help="How many prompts to measure on.", min=2)]
@@ -100,6 +100,8 @@ def train_command(
         "path": str(done.path),
         "parameters": sum(p.numel() for p in done.model.parameters()),
     }
+    if not done.first:
+        return
     if as_json:
         emit(result)
         return
@@ -125,7 +127,7 @@ def eval_command(
 ) -> None:
     """The error of a trained model after 0, 1, … n examples, beside classical predictors on the same prompts."""
     recipe, found = _measured(name, prompts, points, shift, against, device, seed)
-    from inweights.lab import bootstrap
+    from inweights.lab import UNITS, bootstrap
 
     bands = {who: bootstrap(errors) for who, errors in found.items()}
     if as_json:
@@ -143,7 +145,7 @@ def eval_command(
     last = len(next(iter(bands.values())).mean) - 1
     shown = sorted({round(last * i / 8) for i in range(9)})
     rows = [(who, *(f"{b.mean[i]:.4f}" for i in shown)) for who, b in bands.items()]
-    table(("after", *(str(i) for i in shown)), rows, title=f"{name}: error, 1 is always answering 0")
+    table(("after", *(str(i) for i in shown)), rows, title=f"{name}: {UNITS[recipe.make_task().loss]}")
 
 
 @lab.command("plot")
@@ -163,11 +165,12 @@ def plot_command(
 
     folder_for("--out", out)
     recipe, found = _measured(name, prompts, points, shift, against, device, seed)
+    from inweights.lab import UNITS
     from inweights.report import write_curves
 
     stem = f"{Path(name).stem}{'-' + shift.partition(':')[0] if shift else ''}"
     title = f"{Path(name).stem}: {recipe.task.kind}{', ' + shift if shift else ''}"
-    figure, data = write_curves(out / stem, title, found)
+    figure, data = write_curves(out / stem, title, found, UNITS[recipe.make_task().loss])
     if as_json:
         emit({"figure": str(figure), "table": str(data)})
     else:
@@ -185,37 +188,41 @@ def _measured(
 ) -> tuple[Recipe, dict[str, Tensor]]:
     """The errors of a trained model and of its rivals, all on the same prompts."""
     from inweights.lab import curves, rivals
-    from inweights.lab.predictors import PREDICTORS
+    from inweights.lab.predictors import PREDICTORS, Outputs
     from inweights.lab.tasks import SHIFTS
     from inweights.lab.zoo import trained
 
     _usable(device)
     model, recipe, _ = trained(name)
     task = recipe.make_task()
-    # Loud about all of them before any work.
-    others: dict[str, Any] = {text: made(PREDICTORS, text) for text in against} if against else rivals(task)
+    if against and task.loss == "tokens":
+        raise InputError(f"--against is {against[0]!r}, but predictors know nothing of tokens: leave it out.")
+    others = {text: made(PREDICTORS, text) for text in against} if against else rivals(task)
+    if against and task.outputs > 1:
+        others = {name: Outputs(of=each) for name, each in others.items()}
     source = made(SHIFTS, shift).on(task) if shift else None
-    predictors = {"model": model.to(device), **others}
+    predictors: dict[str, Any] = {"model": model.to(device), **others}
     length = recipe.points if points is None else points
     clean = recipe.target == "clean"
     found = curves(task, length, predictors, source=source, prompts=prompts, seed=seed, device=device, clean=clean)
     return recipe, found
 
 
-def made(registry: Any, text: str) -> Any:
+def made(registry: Registry[T], text: str) -> T:
     """A predictor or shift from `name` or `name:key=value,key=value`."""
-    import tomllib
+    from inweights.lab._text import COMMA, value
 
     name, _, rest = text.partition(":")
+    kinds = {f.name: str(f.type) for f in dataclasses.fields(registry[name])}  # type: ignore[arg-type]
     settings: dict[str, Any] = {}
     problems = Problems()
-    for part in filter(None, rest.split(",")):
-        key, found, value = part.partition("=")
+    for part in filter(None, COMMA.split(rest)):
+        key, found, given = part.partition("=")
+        key = key.strip()
         if problems.unless(bool(found), f"{part!r} in {text!r} is no setting: write key=value."):
-            try:
-                settings[key.strip()] = tomllib.loads(f"v = {value}")["v"]
-            except tomllib.TOMLDecodeError:
-                settings[key.strip()] = value
+            settings[key] = value(given)
+            plain = kinds.get(key, "int").startswith(("int", "float", "str", "bool", "tuple[float", "tuple[int"))
+            problems.unless(plain, f"`{key}` of {name} is no plain number or list: give it in Python.")
     problems.stop()
     return registry.make(name, **settings)
 

@@ -9,6 +9,11 @@ import typer
 
 from inweights.cli._output import Json, emit, progress, say, table
 
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Replace a value of the recipe, e.g. steps=1000; repeatable.", metavar="KEY=VALUE"),
+]
+
 
 def sweep_command(
     name: Annotated[str, typer.Argument(help="A recipe by name, or a TOML file.", metavar="RECIPE")],
@@ -17,10 +22,7 @@ def sweep_command(
         list[str] | None,
         typer.Option(help="Values of a setting, e.g. model.layers=1,2,4; repeatable.", metavar="KEY=V1,V2"),
     ] = None,
-    change: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Replace a value of the recipe, e.g. steps=1000; repeatable.", metavar="KEY=VALUE"),
-    ] = None,
+    change: Changes = None,
     jobs: Annotated[int | None, typer.Option(help="Cells at a time; one for each core by default.", min=1)] = None,
     engine: Annotated[str, typer.Option(help="local: processes of this machine. ray: a cluster.")] = "local",
     address: Annotated[

@@ -2,6 +2,7 @@
 
 from inweights.lab._bands import Band as Band
 from inweights.lab._bands import bootstrap as bootstrap
+from inweights.lab._curves import UNITS as UNITS
 from inweights.lab._curves import curves as curves
 from inweights.lab._draw import Draw as Draw
 from inweights.lab._rivals import rivals as rivals

@@ -17,7 +17,10 @@ class Band(NamedTuple):
 
 
 def bootstrap(samples: Tensor, *, draws: int = 1000, seed: int = 0) -> Band:
-    """The mean over the first dimension of `(trials, ...)` and its bootstrap interval over trials."""
+    """The mean over the first dimension of `(trials, ...)` and its bootstrap interval over trials.
+
+    What is not a number was not measured, and is left out.
+    """
     generator = torch.Generator().manual_seed(seed)
     trials = samples.shape[0]
     # How often each trial is drawn, as a matrix: resampled means are one product.
@@ -26,6 +29,7 @@ def bootstrap(samples: Tensor, *, draws: int = 1000, seed: int = 0) -> Band:
         1, drawn, torch.ones(draws, trials, dtype=torch.float64)
     )
     flat = samples.double().flatten(1) if samples.ndim > 1 else samples.double().unsqueeze(1)
-    means = (counts @ flat / trials).reshape(draws, *samples.shape[1:])
-    low, high = means.quantile(0.025, 0), means.quantile(0.975, 0)
-    return Band(samples.double().mean(0), low, high)
+    there = (~flat.isnan()).double()
+    means = ((counts @ flat.nan_to_num()) / (counts @ there)).reshape(draws, *samples.shape[1:])
+    low, high = means.nanquantile(0.025, 0), means.nanquantile(0.975, 0)
+    return Band(samples.double().nanmean(0), low, high)

@@ -17,6 +17,13 @@ from inweights.lab.tasks import Loss, Sample, Task
 TEST = -1_000_003
 
 
+UNITS = {
+    "squared": "squared error / mean square of a label without noise",
+    "logistic": "share of wrong labels",
+    "tokens": "cross entropy in nats",
+}
+
+
 class Source(Protocol):
     """Where prompts come from: a task, or a task with its prompts shifted."""
 
@@ -40,17 +47,20 @@ def curves(
     - `source`: where the prompts come from, if not from the task itself.
     - `clean`: against the labels without their noise.
 
-    Squared errors are divided by the task's power, so that 1 is always answering 0; labels of two kinds count the
-    share that is wrong, tokens the cross entropy in nats.
+    `UNITS` says what they are. Points where there is nothing to know are not numbers.
     """
     found: dict[str, list[Tensor]] = {name: [] for name in predictors}
     for first in range(0, prompts, 256):
         draw = Draw(TEST - seed, 0, min(256, prompts - first), first=first, device=device, dtype=dtype)
         sample = (source or task).sample(draw, points)
-        target = sample.hidden["clean"] if clean and sample.answers is None else sample.target
+        without = "clean" if sample.answers is None else "clean answers"
+        target = sample.hidden[without] if clean else sample.target
         for name, predictor in predictors.items():
             answers = predictor.predict_prefixes(sample.xs, sample.ys, sample.queries)
-            found[name].append(errors(task.loss, answers, target, task.power).cpu())
+            each = errors(task.loss, answers, target, task.power)
+            if sample.scored is not None:
+                each = each.where(sample.scored, torch.nan)
+            found[name].append(each.cpu())
     return {name: torch.cat(each) for name, each in found.items()}
 
 

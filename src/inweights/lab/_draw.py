@@ -34,7 +34,7 @@ class Draw:
     """Random numbers for the rows of one batch: functions of `(seed, step, row, how many draws before, index)`.
 
     - `seed`: any integer. `step`: an integer, or a tensor of one on the device.
-    - `rows`: how many; they are counted from `first`, so that processes can share out a batch.
+    - `rows`: how many; they are counted from `first`, so that processes can share out a batch. Or which, `(rows,)`.
 
     Every draw has shape `(rows, *shape)`.
     """
@@ -43,17 +43,19 @@ class Draw:
         self,
         seed: int,
         step: int | Tensor,
-        rows: int,
+        rows: int | Tensor,
         *,
         first: int = 0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.rows, self.device, self.dtype = rows, torch.device(device), dtype
+        self.device, self.dtype = torch.device(device), dtype
         at = step if isinstance(step, Tensor) else torch.full((), step, dtype=torch.int64, device=self.device)
         key = mix(mix(at * GOLDEN + _signed(seed)) + _signed(seed * 3 + 1))
-        row = torch.arange(first, first + rows, dtype=torch.int64, device=self.device)
-        self._keys = mix(row * GOLDEN + key)
+        if isinstance(rows, int):
+            rows = torch.arange(first, first + rows, dtype=torch.int64, device=self.device)
+        self.rows = len(rows)
+        self._keys = mix(rows * GOLDEN + key)
         self._draws = 0
 
     def bits(self, *shape: int) -> Tensor:
@@ -84,10 +86,6 @@ class Draw:
     def bernoulli(self, p: float | Tensor, *shape: int) -> Tensor:
         """1 with probability `p` (a number, or a tensor that broadcasts against the draw), else 0."""
         return (self.uniform(*shape) < p).to(self.dtype)
-
-    def permutation(self, n: int) -> Tensor:
-        """The numbers 0 to `n - 1` in random order, `(rows, n)`."""
-        return self.bits(n).argsort(1)
 
     def _unit(self, bits: Tensor) -> Tensor:
         """The upper 32 bits as a number above 0 and at most 1."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -56,12 +57,21 @@ class Registry(Generic[T]):
             wanted = type(default) if isinstance(default, bool | int | float | str | tuple) else None
             if wanted is float and type(value) is int:
                 settings[key] = float(value)
-            elif isinstance(value, list):  # TOML and JSON have no tuples
+            elif isinstance(value, list) and wanted in (tuple, None):  # TOML and JSON have no tuples
                 settings[key] = tuple(value)
             elif wanted is not None and type(value) is not wanted:
                 problems.unless(
                     False, f"`{key}` of the {self.what} {name} is {value!r}, but must be of type {wanted.__name__}."
                 )
+            numbers = settings[key] if isinstance(settings[key], tuple) else (settings[key],)
+            problems.unless(
+                all(math.isfinite(v) for v in numbers if isinstance(v, float)),
+                f"`{key}` of the {self.what} {name} is {value!r}, but must be finite.",
+            )
+            problems.unless(
+                not isinstance(value, list) or all(isinstance(v, int | float) for v in numbers),
+                f"`{key}` of the {self.what} {name} is {value!r}, but must be numbers.",
+            )
         missing = [
             f.name
             for f in fields.values()

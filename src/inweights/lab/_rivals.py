@@ -21,6 +21,8 @@ from inweights.lab.predictors import (
 )
 from inweights.lab.tasks import Hetero, Linear, MixedNoise, Pool, Sparse, Task
 
+SMALL = 1e-3  # where there is no noise, Bayes' answer is a limit
+
 
 def rivals(task: Task) -> dict[str, Predictor]:
     """By name. For tasks over tokens there are none."""
@@ -30,19 +32,21 @@ def rivals(task: Task) -> dict[str, Predictor]:
         return {"logistic": Logistic(), "ols": OLS(), "nearest": Nearest()}
     found: dict[str, Predictor] = {"zero": Zero(), "averaging": Averaging(), "ols": OLS(), "nearest": Nearest()}
     if isinstance(task, Hetero):
-        found["weighted-ridge"] = WeightedRidge(prior=task.variances, noise=task.noise or 1e-3)
-    elif isinstance(task, Linear) and task.noise:
+        found["weighted-ridge"] = WeightedRidge(prior=task.variances, noise=task.noise or SMALL)
+    elif isinstance(task, Linear) and task.noise > SMALL:
         found["ridge"] = Ridge(penalty=task.noise**2)  # Bayes' answer where weights are standard normal
     if isinstance(task, MixedNoise):
-        found |= {f"ridge, noise {s:g}": Ridge(penalty=task.dims * s**2) for s in task.levels}
+        found |= {f"ridge, noise {s:g}": Ridge(penalty=task.dims * s**2) for s in task.levels if s}
     if isinstance(task, Sparse):
         found["lasso"] = Lasso(penalty=0.01)
     if isinstance(task, Pool):
-        found["dmmse"] = DiscreteMMSE(pool=task.weights(), noise=task.noise)
+        found["dmmse"] = DiscreteMMSE(pool=task.weights(), noise=task.noise or SMALL)
     if isinstance(task, tasks.Tree):
-        found["tree"] = Tree(signs=True)
+        found["tree"] = Tree(depth=task.depth, signs=True)
     if isinstance(task, tasks.Relu):
         found["network"] = Network()
-    if isinstance(task, tasks.Kernel | tasks.Sine):
-        found["kernel-ridge"] = KernelRidge(penalty=1e-2)
+    if isinstance(task, tasks.Kernel):
+        found["kernel-ridge"] = KernelRidge(scale=task.scale, penalty=max(task.noise**2, SMALL))
+    if isinstance(task, tasks.Sine):
+        found["kernel-ridge"] = KernelRidge(penalty=SMALL)
     return found if task.outputs == 1 else {name: Outputs(of=p) for name, p in found.items()}

@@ -21,8 +21,9 @@ class ImplicitUpdates(TrainerCallback):
     """A callback of transformers' Trainer: `Trainer(..., callbacks=[ImplicitUpdates(context, query, tokenizer)])`.
 
     Whenever the Trainer logs, the norm of the update that the context makes in each block for the last query token is
-    logged beside the loss, as `implicit_update/<block>`, with their mean as `implicit_update/mean`. `history` keeps
-    `(step, norms)`.
+    logged beside the loss, as `implicit_update/<block>`, with their mean as `implicit_update/mean`; on the console and
+    in the Trainer's `log_history`. (Reporters such as TensorBoard's have their turn before callbacks of users.)
+    `history` keeps `(step, norms)`.
     """
 
     def __init__(self, context: Text, query: Text, tokenizer: Any = None) -> None:
@@ -45,10 +46,11 @@ class ImplicitUpdates(TrainerCallback):
     @torch.no_grad()
     def measure(self, net: nn.Module) -> dict[str, float]:
         """`‖ΔW‖_F` of each block's input update, by the name of the block. The model is as it was afterwards."""
-        training = net.training
+        modes = {module: module.training for module in net.modules()}
         net.eval()
         try:
             found = patch(Prompt(Model(net, self.tokenizer), self.context, self.query))
             return {each["block"]: each["read_norm"] for each in found.report()}
         finally:
-            net.train(training)
+            for module, mode in modes.items():
+                module.training = mode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from inweights.lab import bootstrap
 from inweights.report._figures import COLOURS, HEADER, Curve, Figure
 
 
-def curves_figure(title: str, errors: Mapping[str, Tensor], *, against: str = "examples in the prompt") -> Figure:
+def curves_figure(title: str, errors: Mapping[str, Tensor], unit: str) -> Figure:
     """Mean errors after 0, 1, … examples with bootstrap bands; `errors[name]` is `(prompts, points)`.
 
     The first is drawn as the subject, the others as what it is compared with.
@@ -34,13 +35,13 @@ def curves_figure(title: str, errors: Mapping[str, Tensor], *, against: str = "e
             )
         )
     # Errors that fall to rounding would flatten all others on a plain axis.
-    positive = [y for line in lines for y in line.y]
+    positive = [y for line in lines for y in line.y if not math.isnan(y)] or [1.0]
     log = min(positive) > 0 and max(positive) / min(positive) > 100
-    return Figure(title, against, "error (1: always answering 0)", lines, y_scale="log" if log else "linear")
+    return Figure(title, "examples in the prompt", unit, lines, y_scale="log" if log else "linear")
 
 
-def write_curves(stem: Path, title: str, errors: Mapping[str, Tensor]) -> tuple[Path, Path]:
+def write_curves(stem: Path, title: str, errors: Mapping[str, Tensor], unit: str) -> tuple[Path, Path]:
     """The figure and its table: `stem.png` and `stem.csv`."""
-    figure = curves_figure(title, errors)
+    figure = curves_figure(title, errors, unit)
     picture = write_atomic(stem.with_name(f"{stem.name}.png"), figure.png())
     return picture, write_csv(stem.with_name(f"{stem.name}.csv"), HEADER, figure.rows())

@@ -104,13 +104,14 @@ def test_metrics_start_again_where_nothing_was_saved(small: Recipe, tmp_path: Pa
 def test_a_diverging_loss_leaves_the_earlier_checkpoint(small: Recipe, tmp_path: Path) -> None:
     wild = changed(small, ["rate=1e6", "schedule=constant", "warmup=0.9", "steps=1000"])
     with pytest.raises(
-        InputError, match=r"The loss became (nan|inf) before step \d+: train with a `rate` below 1e\+06"
+        InputError, match=r"became (nan|inf|infinite) before step \d+: train with a `rate` below 1e\+06"
     ):
         train(wild, tmp_path, every=1, save_seconds=0.0)
     tensors = checkpoint.read_tensors(tmp_path / checkpoint.CHECKPOINT)[0]
     stopped = metrics.read(tmp_path / "metrics.jsonl")[-1]
-    assert int(tensors["step"]) == stopped["step"] >= 1
+    assert 1 <= int(tensors["step"]) <= stopped["step"]
     assert torch.isfinite(torch.tensor(stopped["loss"]))
+    assert all(bool(t.isfinite().all()) for t in tensors.values()), "what was saved is of no use"
     assert not (tmp_path / "model.safetensors").exists()
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from inweights.lab.training import Recipe, changed, train
+from inweights import InputError
+from inweights.lab import Draw
+from inweights.lab.models import MODELS
+from inweights.lab.tasks import TASKS
+from inweights.lab.training import Recipe, changed, parse, train
 from inweights.lab.training._optimiser import orthogonal
 from inweights.lab.training._processes import Processes
-from inweights.lab.training._run import Run
+from inweights.lab.training._run import Run, point_losses
 from inweights.lab.training._schedule import active, rate
 
 SETTINGS = ["steps=1000", "rate=0.5", "warmup=0.1", "cooldown=0.2"]
@@ -63,11 +68,104 @@ def test_orthogonal_makes_singular_values_near_one(shape: tuple[int, ...]) -> No
 def test_averaged_weights_are_those_of_a_plain_loop(small: Recipe, tmp_path: Path) -> None:
     run = Run(small, Processes("cpu"))
     mean = {n: p.detach().clone() for n, p in run.model.named_parameters()}
-    for _ in range(small.steps):
+    for step in range(small.steps):
         run.advance()
-        mean = {n: mean[n] + (p.detach() - mean[n]) / 10 for n, p in run.model.named_parameters()}
+        share = 1 / min(step + 1, 10)
+        mean = {n: mean[n] + (p.detach() - mean[n]) * share for n, p in run.model.named_parameters()}
     trained = train(changed(small, ["average=10"]), tmp_path).model
     for name, p in trained.named_parameters():
         torch.testing.assert_close(p.detach(), mean[name], rtol=1e-5, atol=1e-6)
     # The control: the last weights are not the average.
     assert any((p - mean[n]).abs().max() > 1e-4 for n, p in run.model.named_parameters())
+
+
+def made(model: str, *settings: str) -> Run:
+    values = {
+        "task": {"kind": "linear", "dims": 3}, "model": {"kind": model}, "points": 5, "steps": 10, "batch": 4,
+        "rate": 1e-3,
+    }  # fmt: skip
+    return Run(changed(parse(values, "test"), list(settings)) if settings else parse(values, "test"), Processes("cpu"))
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "attention-only"])
+def test_every_model_takes_a_step_in_low_precision(model: str) -> None:
+    run = made(model, "precision=bfloat16")
+    before = [p.clone() for p in run.model.parameters()]
+    run.advance()
+    run.advance()
+    assert math.isfinite(run.mean_loss(2))
+    assert any(not torch.equal(a, b) for a, b in zip(before, run.model.parameters(), strict=True))
+    assert all(bool(p.isfinite().all()) for p in run.model.parameters())
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_a_compiled_step_is_the_same_step(small: Recipe) -> None:
+    """To rounding, float32, after three steps; a control: another rate is not."""
+    runs = [Run(r, Processes("cpu"), compiled=c) for r, c in ((small, False), (small, True))]
+    other = Run(changed(small, ["rate=0.02"]), Processes("cpu"))
+    for run in (*runs, other):
+        for _ in range(3):
+            run.advance()
+    weights = [torch.cat([p.flatten() for p in r.model.parameters()]) for r in (*runs, other)]
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
+    assert (weights[2] - weights[0]).abs().max() > 1e-2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("optimiser", ["adam", "muon"])
+@pytest.mark.parametrize("begun", [0, 3])
+def test_a_captured_step_is_the_same_step(small: Recipe, optimiser: str, begun: int) -> None:
+    """A CUDA graph leaves no trace of its making, in a training that begins and in one that goes on."""
+    recipe = changed(small, [f"optimiser={optimiser}", "average=3", "schedule=constant"])
+    plain, graph = (Run(recipe, Processes("cuda"), compiled=False) for _ in range(2))
+    plain._advance = plain._one_step
+    for _ in range(begun):
+        plain.advance()
+    graph.load({name: t.clone() for name, t in plain.state().items()})
+    for run in (plain, graph):
+        for _ in range(4):
+            run.advance()
+    assert int(graph.step) == int(plain.step) == begun + 4
+    for a, b in zip(graph._tensors(), plain._tensors(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_what_cannot_be_known_is_not_trained_on() -> None:
+    """Outliers are left out of the loss: other labels of theirs change nothing."""
+    task = TASKS.make("many-outliers", dims=3)
+    sample = task.sample(Draw(0, 0, 16), 9)
+    recipe = made("decoder").recipe
+    answers = torch.zeros(16, 9)
+    other = sample._replace(ys=sample.ys.where(sample.hidden["outlier"].logical_not(), 99.0))
+    for a, b in zip(*(point_losses(recipe, "squared", answers, s) for s in (sample, other)), strict=True):
+        assert torch.equal(a, b)
+    assert point_losses(recipe, "squared", answers, other._replace(scored=None))[0].max() > 99
+
+
+def test_an_average_begins_with_what_was_trained(small: Recipe) -> None:
+    run = Run(changed(small, ["average=1000", "rate=0.05", "warmup=0.0"]), Processes("cpu"))
+    seen = []
+    for _ in range(3):
+        run.advance()
+        seen.append([p.detach().clone() for p in run.model.parameters()])
+    assert run.averaged is not None
+    for mean, *each in zip(run.averaged.parameters(), *seen, strict=True):
+        torch.testing.assert_close(mean, torch.stack(each).mean(0), rtol=1e-4, atol=1e-6)
+
+
+def test_muon_needs_matrices() -> None:
+    with pytest.raises(InputError, match="has no matrices for it: take adam"):
+        made("lsa", "optimiser=muon")
+
+
+def test_points_of_a_curriculum_need_answers_for_all_points() -> None:
+    with pytest.raises(InputError, match=r"`curriculum.points` needs a model that answers for all points"):
+        made("encoder", "curriculum.dims=2", "curriculum.points=3")
+
+
+def test_what_does_not_fit_is_refused_before_work() -> None:
+    with pytest.raises(InputError, match="reads vectors, but the task gives tokens"):
+        made("decoder", "task={kind='repeats'}")
+    with pytest.raises(InputError, match="`points` is 5, but must be above `pairs`"):
+        made("decoder", "task={kind='retrieval'}")

@@ -21,22 +21,19 @@ class Encoder(Sized):
     """The encoder of the seed note, section 8: 4 layers of 4 heads, 64 wide, post-norm, softmax attention.
 
     The seed takes torch's `TransformerEncoder` with dropout 0.1, whose layers all start from the same numbers; here
-    each layer is drawn anew, and nothing is dropped unless asked for. The function is the same.
+    each layer is drawn anew, and nothing is dropped. The function is the same.
 
     - `feedforward`: how many times wider the hidden layers are.
     - `norm_first`: whether each part reads after a norm (pre-norm), or what it adds to is normed (post-norm).
-    - `dropout`: the share of numbers that is dropped in training.
     """
 
     size: str = "seed"
     feedforward: int = 4
     norm_first: bool = False
-    dropout: float = 0.0
 
     def check(self, problems: Problems) -> None:
         super().check(problems)
         at_least(problems, 1, feedforward=self.feedforward)
-        problems.unless(0 <= self.dropout < 1, f"`dropout` is {self.dropout}, but must be at least 0 and below 1.")
 
     def build(self, task: Task, points: int) -> EncoderModel:
         need_numbers("encoder", task)
@@ -73,7 +70,6 @@ class EncoderModel(Learner):
                 settings.feedforward * width,
                 mix=mix,
                 norm_first=settings.norm_first,
-                dropout=settings.dropout,
             )
             for _ in range(layers)
         )

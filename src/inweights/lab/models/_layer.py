@@ -9,20 +9,20 @@ from torch.nn import functional as F
 
 from inweights.lab.models._heads import merge, split
 
-Mix = Callable[[Tensor, Tensor, Tensor, float], Tensor]
-"""Queries, keys, values, each `(batch, heads, ·, width / heads)`, and dropout: to what every query reads."""
+Mix = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Queries, keys, values, each `(batch, heads, ·, width / heads)`, to what every query reads."""
 
 
-def softmax_mix(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+def softmax_mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """On a CPU, two plain products are quicker than the fused kernel for prompts as short as these."""
     if q.is_cuda:
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
-    return F.dropout((q * q.shape[-1] ** -0.5 @ k.mT).softmax(-1), dropout) @ v
+        return F.scaled_dot_product_attention(q, k, v)
+    return (q * q.shape[-1] ** -0.5 @ k.mT).softmax(-1) @ v
 
 
-def relu_mix(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+def relu_mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Weights `relu(q·k) / N` with N the number of keys: the attention that the theory of Bai et al. 2023 is about."""
-    return F.dropout(F.relu(q @ k.mT) / k.shape[-2], dropout) @ v
+    return F.relu(q @ k.mT) / k.shape[-2] @ v
 
 
 class Layer(nn.Module):
@@ -32,11 +32,9 @@ class Layer(nn.Module):
     still reads all others.
     """
 
-    def __init__(
-        self, width: int, heads: int, hidden: int, *, mix: Mix, norm_first: bool = False, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, width: int, heads: int, hidden: int, *, mix: Mix, norm_first: bool = False) -> None:
         super().__init__()
-        self.heads, self.mix, self.norm_first, self.dropout = heads, mix, norm_first, dropout
+        self.heads, self.mix, self.norm_first = heads, mix, norm_first
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -47,10 +45,10 @@ class Layer(nn.Module):
     def forward(self, h: Tensor, last: bool = False) -> Tensor:
         own = h[:, -1:] if last else h
         if self.norm_first:
-            own = own + self.drop(self.attend(self.norm1(h), last))
-            return own + self.drop(self.widen(self.norm2(own)))
-        own = self.norm1(own + self.drop(self.attend(h, last)))
-        return self.norm2(own + self.drop(self.widen(own)))
+            own = own + self.attend(self.norm1(h), last)
+            return own + self.widen(self.norm2(own))
+        own = self.norm1(own + self.attend(h, last))
+        return self.norm2(own + self.widen(own))
 
     def attend(self, h: Tensor, last: bool) -> Tensor:
         if last:
@@ -60,11 +58,7 @@ class Layer(nn.Module):
             k, v = split(F.linear(h, wkv, bkv), self.heads, 2)
         else:
             q, k, v = split(self.qkv(h), self.heads, 3)
-        read = self.mix(q, k, v, self.dropout if self.training else 0.0)
-        return self.out(merge(read))
+        return self.out(merge(self.mix(q, k, v)))
 
     def widen(self, h: Tensor) -> Tensor:
-        return self.down(self.drop(F.relu(self.up(h), inplace=True)))
-
-    def drop(self, h: Tensor) -> Tensor:
-        return F.dropout(h, self.dropout, self.training) if self.dropout else h
+        return self.down(F.relu(self.up(h), inplace=True))

@@ -85,7 +85,8 @@ class StreamModel(Learner):
         self.read_out = nn.Linear(width, task.outputs)
 
     def forward(self, xs: Tensor, ys: Tensor) -> Tensor:
-        h = self.body(self.read_in(turns(xs, ys)))
+        # Under autocast products are rounded; the stream that they add to is not.
+        h = self.body(self.read_in(turns(xs, ys)).to(self.read_in.weight.dtype))
         return shaped_like(ys, self.read_out(h[:, ::2]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -59,11 +60,17 @@ def _pieces(u: Tensor) -> list[slice]:
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
+# Compiled, a loop over tokens would be unrolled.
+_apply: Any = torch.compiler.disable(_Selective.apply)
+
+
 def selective_scan(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Tensor:
     """`H_i = exp(−δ_i rate) ⊙ H_{i−1} + (δ_i ⊙ u_i) b_iᵀ`, `y_i = H_i c_i`.
 
     `delta` and `u` are `(batch, n, inner)`, `b` and `c` `(batch, n, size)`, `rate` `(inner, size)`; the result is
     `(batch, n, inner)`.
     """
-    y: Tensor = _Selective.apply(delta, u, b, c, rate)
-    return y
+    # Decays are multiplied hundreds of times: in the precision of their rates, whatever the products around them have.
+    with nullcontext() if u.is_meta else torch.autocast(u.device.type, enabled=False):  # meta has no autocast
+        y: Tensor = _apply(*(t.to(rate.dtype) for t in (delta, u, b, c)), rate)
+    return y.to(u.dtype)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import re
 from typing import Any
 
 from inweights._errors import InputError, Problems
+from inweights.lab._text import COMMA
 from inweights.lab.sweep._cell import Cell
 from inweights.lab.training import Recipe, changed
-
-# Between values, but not inside a list: betas=[0.9,0.99],[0.9,0.999] are two.
-COMMA = re.compile(r",(?![^\[]*\])")
 
 
 def cells(recipe: Recipe, grid: list[str]) -> list[Cell]:

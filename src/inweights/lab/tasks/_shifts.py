@@ -151,8 +151,9 @@ class Asked(Shift):
         xs, queries = self.asked(task, draw, points)
         # One call for both, so that the functions are the same.
         ys, hidden = task.labels(draw, torch.cat([xs, queries], 1))
+        clean = hidden["clean"][:, points:]
         hidden |= {name: hidden[name][:, :points] for name in OF_POINTS if name in hidden}
-        return Sample(xs, ys[:, :points], hidden, queries, ys[:, points:])
+        return Sample(xs, ys[:, :points], hidden | {"clean answers": clean}, queries, ys[:, points:])
 
 
 @SHIFTS("orthants")

@@ -25,6 +25,7 @@ class Sample(NamedTuple):
       the examples 0 … i − 1, for every i.
     - `hidden`: what was drawn and is to be inferred: `ys` without noise under `clean`, the weights under `w`, …
     - `queries`, `answers`: what is asked after each prefix instead of the next point, and its label; else None.
+    - `scored`: `(batch, points)`, true where there is something to know; a training leaves the others out. None: all.
     """
 
     xs: Tensor
@@ -32,6 +33,7 @@ class Sample(NamedTuple):
     hidden: dict[str, Tensor]
     queries: Tensor | None = None
     answers: Tensor | None = None
+    scored: Tensor | None = None
 
     @property
     def target(self) -> Tensor:

@@ -40,7 +40,7 @@ class Outliers(Task):
         others, labels = self.replacements(draw, w, points)
         xs = torch.where(outlier.unsqueeze(2), curtail(others, active), xs)
         ys = torch.where(outlier, labels, dot(xs, w))
-        return Sample(xs, ys, {"w": w, "outlier": outlier, "clean": ys})
+        return Sample(xs, ys, {"w": w, "outlier": outlier, "clean": ys}, scored=~outlier)
 
 
 @TASKS("orthogonal-outliers")

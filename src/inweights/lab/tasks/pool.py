@@ -36,9 +36,12 @@ class Pool(Linear):
 
     def weights(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
         """The pool, `(size, dims)`."""
-        return Draw(self.which, -1, self.size, device=device, dtype=dtype).normal(self.dims)
+        return self._drawn(self.size, device, dtype)
+
+    def _drawn(self, which: int | Tensor, device: torch.device | str, dtype: torch.dtype) -> Tensor:
+        return Draw(self.which, -1, which, device=device, dtype=dtype).normal(self.dims)
 
     def prior(self, draw: Draw, xs: Tensor) -> Tensor:
         if self.fresh:
             return draw.normal(self.dims)
-        return self.weights(draw.device, draw.dtype)[draw.integers(self.size)]
+        return self._drawn(draw.integers(self.size), draw.device, draw.dtype)  # of a large pool only those in use

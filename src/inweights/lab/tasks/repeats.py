@@ -53,4 +53,6 @@ class Repeats(Task):
         begins = self.shortest + draw.integers(self.longest - self.shortest + 1)
         place = torch.arange(points + 1, device=draw.device) % begins.unsqueeze(1)
         tokens = once.gather(1, place)
-        return Sample(tokens[:, :-1], tokens[:, 1:], {"begins": begins, "clean": tokens[:, 1:]})
+        # At point i the next token stands at i + 1, which repeats the first one once it is `begins`.
+        known = torch.arange(1, points + 1, device=draw.device) >= begins.unsqueeze(1)
+        return Sample(tokens[:, :-1], tokens[:, 1:], {"begins": begins, "clean": tokens[:, 1:]}, scored=known)

@@ -48,7 +48,8 @@ class Retrieval(Task):
         source = torch.cat([new, draw.integers(self.pairs, points - self.pairs)], 1)
         taken = source.unsqueeze(2).expand(-1, -1, self.dims)
         xs, ys = curtail(keys, active).gather(1, taken), values.gather(1, taken)
-        return Sample(xs, ys, {"source": source, "clean": ys})
+        again = torch.arange(points, device=draw.device) >= self.pairs
+        return Sample(xs, ys, {"source": source, "clean": ys}, scored=again.expand(draw.rows, -1))
 
     def _sphere(self, draw: Draw) -> Tensor:
         vectors = draw.normal(self.pairs, self.dims)

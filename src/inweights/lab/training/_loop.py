@@ -34,7 +34,8 @@ class Progress:
 @dataclass(frozen=True)
 class Trained:
     """What a training gave: the model, its last loss, its seconds (also those before it was resumed), how fast it went
-    this time (not a number if there was nothing left to do), and where its files are.
+    this time (not a number if there was nothing left to do), where its files are, and whether this is the process that
+    speaks, if there are several.
     """
 
     model: Learner
@@ -42,6 +43,7 @@ class Trained:
     seconds: float
     tasks_per_second: float
     path: Path
+    first: bool = True
 
 
 def train(
@@ -60,10 +62,10 @@ def train(
     their step alone, and a checkpoint holds everything else.
     """
     processes = Processes(device)
+    run = Run(recipe, processes, compiled=compiled)
     if processes.first:
         folder_for("--out", folder)
     processes.wait()
-    run = Run(recipe, processes, compiled=compiled)
     before = checkpoint.resume(run, folder)
     every = every or max(1, recipe.steps // 200)
     begun = int(run.step)
@@ -78,29 +80,41 @@ def train(
             continue
         loss = run.mean_loss(since)
         if not math.isfinite(loss):
-            raise InputError(
-                f"The loss became {loss} before step {step}: train with a `rate` below {recipe.rate:g}. "
-                f"What was saved before is in {str(folder)!r}."
-            )
+            raise _diverged(f"The loss became {loss}", step, recipe, folder)
         now = time.perf_counter()
         speed, told = recipe.batch * since / (now - told), now
         since = 0
         if metrics:
             metrics.add(step=step, loss=loss, rate=rate(recipe, run.step - 1).item(), tasks_per_second=speed)
             if now - saved > save_seconds and step < recipe.steps:
+                _check(run, step, folder)
                 spent = before.get("seconds", 0.0) + now - start
                 checkpoint.write(folder / checkpoint.CHECKPOINT, run.state(), recipe, loss=loss, seconds=spent)
                 saved = now
         after(Progress(step, recipe.steps, loss, speed))
-    here = time.perf_counter() - start
+    made = recipe.steps - begun
+    here = time.perf_counter() - start if made else 0.0
     seconds = before.get("seconds", 0.0) + here
     model = run.averaged or run.model
     path = folder / checkpoint.MODEL
-    made = recipe.steps - begun
     if metrics:
         metrics.close()
-    if processes.first and (made or not path.is_file()):
+    _check(run, recipe.steps, folder)
+    if processes.first:
         checkpoint.write(path, model.state_dict(), recipe, loss=loss, seconds=seconds, device=str(run.device))
         checkpoint.write(folder / checkpoint.CHECKPOINT, run.state(), recipe, loss=loss, seconds=seconds)
     processes.wait()
-    return Trained(model.eval(), loss, seconds, recipe.batch * made / here if made else math.nan, path)
+    return Trained(model.eval(), loss, seconds, recipe.batch * made / here if made else math.nan, path, processes.first)
+
+
+def _check(run: Run, step: int, folder: Path) -> None:
+    """Stops before weights are saved that are no numbers: the loss of a step says nothing of what it did to them."""
+    if not all(bool(t.isfinite().all()) for t in run.model.parameters()):
+        raise _diverged("The weights became infinite", step, run.recipe, folder)
+
+
+def _diverged(what: str, step: int, recipe: Recipe, folder: Path) -> InputError:
+    return InputError(
+        f"{what} before step {step}: train with a `rate` below {recipe.rate:g}. What was saved before is in "
+        f"{str(folder)!r}."
+    )

@@ -20,7 +20,7 @@ class Metrics:
         try:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(path.parent / "tensorboard"), purge_step=step)
+            self._board = SummaryWriter(str(path.parent / "tensorboard"), purge_step=step + 1)
         except ImportError:
             pass
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from inweights._errors import InputError
 from inweights.lab.training._recipe import Recipe
 
-# Where a matrix reads or writes the data, rows are no directions among equals: Adam's are.
-EDGES = ("read_", "positions", "embedding")
+# Where a matrix reads or writes the data, rows are no directions among equals; and what decays a state is no matrix.
+EDGES = ("read_", "positions", "embedding", "log_rate", "conv")
 
 
 class Optimiser:
@@ -23,6 +24,8 @@ class Optimiser:
             for name, p in named.items()
             if recipe.optimiser == "muon" and p.ndim == 2 and not any(edge in name for edge in EDGES)
         ]
+        if recipe.optimiser == "muon" and not inside:
+            raise InputError(f"`optimiser` is muon, but {recipe.model.kind} has no matrices for it: take adam.")
         self.on_gpu = next(iter(named.values())).is_cuda
         rest = {n: p for n, p in named.items() if n not in inside}
         # Biases and norms are not pulled to zero: they are no directions.
@@ -61,9 +64,7 @@ class Optimiser:
 
     def load(self, state: dict[str, Tensor]) -> None:
         for name, p, kind in self._adam_state():
-            self.adam.state[p][kind] = state[f"adam.{kind}.{name}"].to(
-                p.device if self.on_gpu or kind != "step" else "cpu"
-            )
+            self.adam.state[p][kind] = state[f"adam.{kind}.{name}"].to(p.device)
         for k, m in enumerate(self.muon.momenta):
             m.copy_(state[f"muon.{k}"])
 

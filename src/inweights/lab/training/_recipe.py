@@ -6,9 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from inweights._errors import InputError, Problems, unknown
+from inweights.lab._draw import Draw
+from inweights.lab._text import value
 from inweights.lab.models import MODELS, Settings
 from inweights.lab.tasks import TASKS, Task
 
@@ -82,15 +85,28 @@ class Recipe(Strict):
 
     def checked(self) -> Recipe:
         """Itself, if its task and model can be made and fit together."""
-        problems, task = Problems(), None
+        problems, task, model = Problems(), None, None
         try:
             task = self.make_task()
         except InputError as error:
             problems.unless(False, str(error))
         try:
-            self.make_model()
+            model = self.make_model()
         except InputError as error:
             problems.unless(False, str(error))
+        if task is not None and model is not None:
+            try:  # without memory: only whether they fit
+                with torch.device("meta"):
+                    built = model.build(task, self.points)
+                    task.sample(Draw(0, 0, 1, device="meta"), self.points)
+            except InputError as error:
+                problems.unless(False, str(error))
+            else:
+                problems.unless(
+                    built.causal or not (self.curriculum and self.curriculum.points),
+                    f"`curriculum.points` needs a model that answers for all points, but {self.model.kind} answers for "
+                    "the last alone.",
+                )
         if self.curriculum:
             dims, points = self.curriculum.dims, self.curriculum.points
             if task is not None:
@@ -160,10 +176,6 @@ def changed(recipe: Recipe, settings: list[str], where: str = "--set") -> Recipe
         key, found, text = setting.partition("=")
         if not found:
             raise InputError(f"{setting!r} is no setting: write key=value, for example steps=1000.")
-        try:
-            value = tomllib.loads(f"v = {text}")["v"]
-        except tomllib.TOMLDecodeError:
-            value = text  # a bare word
         *path, last = key.strip().split(".")
         place = values
         for part in path:
@@ -171,5 +183,5 @@ def changed(recipe: Recipe, settings: list[str], where: str = "--set") -> Recipe
             place = place[part]
             if not isinstance(place, dict):
                 raise InputError(f"{setting!r}: `{part}` has no settings of its own.")
-        place[last] = value
+        place[last] = value(text)
     return parse(values, where)

@@ -65,9 +65,10 @@ class Run:
         self.optimiser.step(rate(self.recipe, self.step))
         if self.averaged is not None:
             with torch.no_grad():
-                torch._foreach_lerp_(
-                    list(self.averaged.parameters()), list(self.model.parameters()), 1 / self.recipe.average
-                )
+                # A plain mean at first: what the training began with is not to linger.
+                share = 1 / (self.step + 1).clamp(max=self.recipe.average).float()
+                for mean, p in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
+                    mean.lerp_(p, share)
         self.total += loss
         self.step += 1
 
@@ -80,14 +81,14 @@ class Run:
         low = recipe.precision == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16) if low else nullcontext():
             answers = self._answers(sample.xs, sample.ys)
-        each = point_losses(recipe, self.task.loss, answers.float(), sample) / self.task.power
-        counts = (torch.arange(len(each), device=each.device) < points).to(each.dtype)
-        mean = (each * counts).sum() / counts.sum()
+        sums, counts = point_losses(recipe, self.task.loss, answers.float(), sample)
+        counts = counts * (torch.arange(len(sums), device=sums.device) < points)
+        mean = (sums * (counts > 0)).sum() / counts.sum().clamp_min(1) / self.task.power
         if recipe.objective == "mean":
             return mean, mean.detach()
         # The gradient of the logarithm of each point's loss: what is small already counts as much as what is large.
-        size = self.processes.mean(each.detach()).clamp_min(1e-5)
-        return (each * counts / size).sum() / counts.sum(), mean.detach()
+        size = self.processes.mean(sums.detach()).clamp_min(1e-5 * self.task.power * local)
+        return (sums / size * (counts > 0)).sum() / (counts > 0).sum().clamp_min(1), mean.detach()
 
     def _captured(self) -> Callable[[], None]:
         """The step as a CUDA graph. What it takes to capture it leaves no trace: all state is put back."""
@@ -143,14 +144,17 @@ def build(recipe: Recipe) -> Learner:
         return recipe.make_model().build(recipe.make_task(), recipe.points)
 
 
-def point_losses(recipe: Recipe, kind: str, answers: Tensor, sample: Sample) -> Tensor:
-    """The mean loss at each point, `(k,)`; answers are for the last k points of a prompt."""
+def point_losses(recipe: Recipe, kind: str, answers: Tensor, sample: Sample) -> tuple[Tensor, Tensor]:
+    """The sum of the losses at each point, and of how many prompts it is; both `(k,)`, for the last k points."""
+    k = answers.shape[1]
     clean = recipe.target == "clean" and "clean" in sample.hidden
-    target = (sample.hidden["clean"] if clean else sample.ys)[:, -answers.shape[1] :]
+    target = (sample.hidden["clean"] if clean else sample.ys)[:, -k:]
     if kind == "squared":
         each = (answers - target).square()
     elif kind == "logistic":
         each = F.binary_cross_entropy_with_logits(answers, (target > 0).float(), reduction="none")
     else:
         each = F.cross_entropy(answers.flatten(0, 1), target.flatten(), reduction="none").view_as(target)
-    return each.transpose(0, 1).flatten(1).mean(1)
+    each = each.flatten(2).mean(2) if each.ndim == 3 else each
+    scored = torch.ones_like(each) if sample.scored is None else sample.scored[:, -k:].to(each.dtype)
+    return (each * scored).sum(0), scored.sum(0)

@@ -20,14 +20,14 @@ def names() -> list[str]:
 
 
 def find(name_or_path: str) -> Path:
-    """The file of a trained model: of the zoo by its name, or a folder or file that `lab train` wrote."""
-    inside, outside = ZOO / f"{name_or_path}.safetensors", Path(name_or_path)
-    if name_or_path in names():
-        return inside
+    """The file of a trained model: a folder or file that `lab train` wrote, or else of the zoo by its name."""
+    outside = Path(name_or_path)
     if outside.is_dir() and (outside / MODEL).is_file():
         return outside / MODEL
     if outside.is_file():
         return outside
+    if name_or_path in names():
+        return ZOO / f"{name_or_path}.safetensors"
     near = difflib.get_close_matches(name_or_path, names(), n=3, cutoff=0.4) or names()
     raise InputError(
         f"There is no trained model {name_or_path!r}: the zoo has {', '.join(near) or 'none'}, and "
