@@ -118,7 +118,7 @@ def run() -> Result:
         rows.append(Row(name, a, b, "seconds", goal=7.0 if on_gpu else 1.0, beside=told))
     setting = f"decoder of {shape[0]} layers, width {shape[1]}, {shape[2]} heads, batch {BATCH}, {2 * POINTS} tokens, "
     setting += (
-        f"{torch.cuda.get_device_name()}; the rival in float32, ours in bfloat16 but where it says otherwise, compiled, one "
+        f"{torch.cuda.get_device_name()}; rival in float32, ours in bfloat16 unless it says otherwise, compiled, one "
         "CUDA graph a step"
         if on_gpu
         else f"CPU, {torch.get_num_threads()} threads, float32 on both sides"
