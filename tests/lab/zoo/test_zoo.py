@@ -1,0 +1,73 @@
+"""The zoo: every model is by a committed recipe, and as good as it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from inweights import InputError
+from inweights.lab import curves
+from inweights.lab.predictors import PREDICTORS
+from inweights.lab.training import names as recipes
+from inweights.lab.training import read, train
+from inweights.lab.zoo import ZOO, find, names, trained
+from inweights.lab.zoo._keep import keep
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_model_is_by_its_recipe_and_as_good_as_it_says(name: str) -> None:
+    model, recipe, about = trained(name)
+    assert name in recipes()
+    assert recipe == read(name), "the recipe has changed since: train it again"
+    task, clean = recipe.make_task(), recipe.target == "clean"
+    found = curves(task, recipe.points, {"model": model}, prompts=512, seed=7, clean=clean)["model"]
+    told = torch.tensor(about["quality"], dtype=torch.float64)
+    error = found.std(0) / len(found) ** 0.5
+    assert bool(((found.mean(0) - told).abs() <= 5 * error + 1e-6).all())
+    # The control: an untrained model is not as good.
+    for p in model.parameters():
+        p.data = torch.randn_like(p) * 0.02
+    worse = curves(task, recipe.points, {"model": model}, prompts=512, seed=7, clean=clean)["model"]
+    assert worse[:, -1].mean() > found[:, -1].mean() + 5 * error[-1]
+
+
+def test_the_zoo_is_small() -> None:
+    assert sum(p.stat().st_size for p in ZOO.glob("*.safetensors")) < 40e6
+
+
+def test_one_layer_makes_one_step_of_gradient_descent() -> None:
+    """Its loss is that of the best step within 2% (the step of von Oswald et al. is 6.06), on the same prompts."""
+    model, recipe, _ = trained("lsa-1")
+    step, other = (PREDICTORS.make("gd", rate=rate, steps=1) for rate in (6.06, 3.0))
+    found = curves(recipe.make_task(), recipe.points, {"model": model, "gd": step, "other": other}, prompts=4000)
+    loss = {name: e[:, -1].mean().item() for name, e in found.items()}
+    assert loss["model"] == pytest.approx(loss["gd"], rel=0.02)
+    assert loss["model"] != pytest.approx(loss["other"], rel=0.02)
+
+
+def test_what_is_kept_is_what_was_trained(tmp_path: Path) -> None:
+    from inweights.lab.training import changed
+
+    recipe = changed(read("linear-5"), ["steps=5", "batch=8", "model.layers=1", "model.width=16"])
+    model = train(recipe, tmp_path / "run").model
+    about = keep(tmp_path / "run", "small", tmp_path, prompts=64)
+    again, same, told = trained(str(tmp_path / "small.safetensors"))
+    assert same == recipe
+    assert told == about
+    assert len(told["quality"]) == recipe.points
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def test_a_folder_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find("lsa-1").parent == ZOO
+    (tmp_path / "lsa-1").mkdir()
+    (tmp_path / "lsa-1" / "model.safetensors").write_bytes(b"")
+    assert find("lsa-1") == Path("lsa-1/model.safetensors")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="no trained model 'lsa-2': the zoo has lsa-1"):
+        find("lsa-2")
