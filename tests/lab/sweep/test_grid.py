@@ -23,7 +23,7 @@ def test_a_grid_is_every_combination_in_order(small: Recipe) -> None:
         ("1", "muon", "[0.9, 0.99]"),
     ]
     assert len({c.key for c in found}) == len(found) == 8
-    assert found[1].recipe == changed(small, ["model.layers=1", "betas=[0.8,0.9]"])
+    assert found[1].recipe == changed(small, ["model.layers=1", "optimiser=adam", "betas=[0.8,0.9]"])
 
 
 def test_a_cell_is_its_recipe(small: Recipe) -> None:
