@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,6 +27,7 @@ lab.command("sweep")(sweep_command)
 Where = Annotated[str, typer.Option(help="cpu or cuda.")]
 Trained = Annotated[str, typer.Argument(help="A model of the zoo, or a folder that `lab train` wrote.", metavar="NAME")]
 Prompts = Annotated[int, typer.Option(help="How many prompts to measure on.", min=2)]
+Points = Annotated[int | None, typer.Option(help="Of each prompt; as trained by default.", min=1)]
 Shift = Annotated[str, typer.Option(help="Prompts from another law, e.g. orthants; `lab list` names them.")]
 Against = Annotated[
     list[str] | None,
@@ -118,7 +118,7 @@ def train_command(
 def eval_command(
     name: Trained,
     prompts: Prompts = 1280,
-    points: Annotated[int | None, typer.Option(help="Of each prompt; as trained by default.", min=1)] = None,
+    points: Points = None,
     shift: Shift = "",
     against: Against = None,
     device: Where = "cpu",
@@ -153,7 +153,7 @@ def plot_command(
     name: Trained,
     out: Annotated[Path, typer.Option(help="The folder for the figure and its table.", file_okay=False)],
     prompts: Prompts = 1280,
-    points: Annotated[int | None, typer.Option(help="Of each prompt; as trained by default.", min=1)] = None,
+    points: Points = None,
     shift: Shift = "",
     against: Against = None,
     device: Where = "cpu",
@@ -213,7 +213,7 @@ def made(registry: Registry[T], text: str) -> T:
     from inweights.lab._text import COMMA, value
 
     name, _, rest = text.partition(":")
-    kinds = {f.name: str(f.type) for f in dataclasses.fields(registry[name])}  # type: ignore[arg-type]
+    kinds = {key: str(f.type) for key, f in registry.fields(name).items()}
     settings: dict[str, Any] = {}
     problems = Problems()
     for part in filter(None, COMMA.split(rest)):

@@ -37,17 +37,13 @@ class Registry(Generic[T]):
             raise unknown(self.what, name, self)
         return self._kinds[name]
 
-    def settings(self, name: str) -> dict[str, Any]:
-        """The settings of a kind with their defaults; those that must be given are missing from it."""
-        return {
-            f.name: f.default
-            for f in dataclasses.fields(self[name])  # type: ignore[arg-type]
-            if f.init and f.default is not dataclasses.MISSING
-        }
+    def fields(self, name: str) -> dict[str, dataclasses.Field[Any]]:
+        """The settings of a kind, by name."""
+        kind: Any = self[name]  # a dataclass, which a type variable cannot say
+        return {f.name: f for f in dataclasses.fields(kind) if f.init}
 
     def make(self, name: str, **settings: Any) -> T:
-        kind = self[name]
-        fields = {f.name: f for f in dataclasses.fields(kind) if f.init}  # type: ignore[arg-type]
+        kind, fields = self[name], self.fields(name)
         problems = Problems()
         for key, value in settings.items():
             if key not in fields:

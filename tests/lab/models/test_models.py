@@ -70,7 +70,7 @@ TASKS: dict[str, Task] = {
 def make(name: str, task: Task, seed: int = 0) -> Learner:
     """A small model of this kind; a stack has three layers, the fewest in which Griffin has all of its parts."""
     small = {"size": "tiny", "layers": 3, "width": 16, "heads": 2, "form": "products"}
-    known = MODELS.settings(name)
+    known = MODELS.fields(name)
     torch.manual_seed(seed)
     return MODELS.make(name, **{key: value for key, value in small.items() if key in known}).build(task, POINTS)
 
@@ -245,8 +245,8 @@ def test_a_task_of_the_wrong_kind_is_refused_in_one_sentence(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_settings_are_written_down_and_checked(name: str) -> None:
-    kind, settings = MODELS[name], MODELS.settings(name)
-    assert len(settings) == len(dataclasses.fields(kind)), "every setting has a default"  # type: ignore[arg-type]
+    kind, settings = MODELS[name], {key: field.default for key, field in MODELS.fields(name).items()}
+    assert dataclasses.MISSING not in settings.values(), "every setting has a default"
     assert kind.__doc__ is not None
     for key, value in settings.items():
         if type(value) is int or (type(value) is float and key != "noise"):

@@ -279,7 +279,7 @@ for name in EVERY:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_setting_is_checked(name: str) -> None:
-    assert set(TASKS.settings(name)) - FREE == {key for settings, _ in BAD[name] for key in settings}
+    assert set(TASKS.fields(name)) - FREE == {key for settings, _ in BAD[name] for key in settings}
     for settings, message in BAD[name]:
         with pytest.raises(InputError) as error:
             TASKS.make(name, **settings)
