@@ -97,8 +97,8 @@ class Muon:
             grad = torch.stack([p.grad for p in group if p.grad is not None])
             m.lerp_(grad, 1 - self.momentum)
             update = orthogonal(grad.lerp(m, self.momentum)) * (0.2 * max(m.shape[-2:]) ** 0.5)
-            for p, u in zip(group, update.unbind(0), strict=True):
-                p.mul_(1 - rate * self.decay).sub_(u * rate)
+            torch._foreach_mul_(group, 1 - rate * self.decay)
+            torch._foreach_sub_(group, list((update * rate).unbind(0)))
 
 
 def orthogonal(G: Tensor, steps: int = 5) -> Tensor:

@@ -38,10 +38,11 @@ class Run:
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.total = torch.zeros((), dtype=torch.float64, device=self.device)
         on_gpu = self.device.type == "cuda"
-        self._answers: Any = processes.wrapped(self.model)
-        self._loss: Callable[[], tuple[Tensor, Tensor]] = self._loss_of_a_batch
         if on_gpu if compiled is None else compiled:
-            self._loss = torch.compile(self._loss_of_a_batch, dynamic=False)
+            # Block by block: they are alike, so one is compiled for all of them, and a run starts soon.
+            for block in getattr(self.model, "blocks", [self.model]):
+                block.compile(dynamic=False)
+        self._answers: Any = processes.wrapped(self.model)
         self._advance: Callable[[], None] | None = None if on_gpu and processes.count == 1 else self._one_step
 
     def advance(self) -> None:
@@ -72,7 +73,7 @@ class Run:
         self.total += loss
         self.step += 1
 
-    def _loss_of_a_batch(self) -> tuple[Tensor, Tensor]:
+    def _loss(self) -> tuple[Tensor, Tensor]:
         """What to go down, and the mean loss, which is told."""
         recipe, local = self.recipe, self.recipe.batch // self.processes.count
         draw = Draw(recipe.seed, self.step, local, first=self.processes.rank * local, device=self.device)
@@ -93,7 +94,7 @@ class Run:
     def _captured(self) -> Callable[[], None]:
         """The step as a CUDA graph. What it takes to capture it leaves no trace: all state is put back."""
         kept = {name: value.clone() for name, value in self.state().items()} if int(self.step) else None
-        before = [t.clone() for t in self._tensors()]
+        before = [t.detach().clone() for t in self._tensors()]  # a graph of clones would remember another stream
         side = torch.cuda.Stream(self.device)
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
@@ -101,7 +102,7 @@ class Run:
                 self._one_step()
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=side):
             self._one_step()
         with torch.no_grad():
             for t, old in zip(self._tensors(), before, strict=True):
