@@ -100,7 +100,7 @@ def test_every_model_takes_a_step_in_low_precision(model: str) -> None:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")  # dynamo's own look
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 def test_a_compiled_step_is_the_same_step(small: Recipe) -> None:
     """To rounding, float32, after three steps; a control: another rate is not."""
     runs = [Run(r, Processes("cpu"), compiled=c) for r, c in ((small, False), (small, True))]

@@ -110,5 +110,5 @@ def orthogonal(G: Tensor, steps: int = 5) -> Tensor:
     for _ in range(steps):
         S = X @ X.mT
         # The quintic whose slope at 0 is steep: it lifts small singular values fast and leaves them near one.
-        X = 3.4445 * X + (-4.7750 * S + 2.0315 * S @ S) @ X
+        X = torch.baddbmm(X, torch.baddbmm(S, S, S, beta=-4.7750, alpha=2.0315), X, beta=3.4445)
     return (X.mT if tall else X).to(G.dtype)

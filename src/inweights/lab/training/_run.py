@@ -38,7 +38,8 @@ class Run:
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.total = torch.zeros((), dtype=torch.float64, device=self.device)
         on_gpu = self.device.type == "cuda"
-        if on_gpu if compiled is None else compiled:
+        self._compiled = on_gpu if compiled is None else compiled
+        if self._compiled:
             # Block by block: they are alike, so one is compiled for all of them, and a run starts soon.
             for block in getattr(self.model, "blocks", [self.model]):
                 block.compile(dynamic=False)
@@ -76,7 +77,8 @@ class Run:
     def _loss(self) -> tuple[Tensor, Tensor]:
         """What to go down, and the mean loss, which is told."""
         recipe, local = self.recipe, self.recipe.batch // self.processes.count
-        draw = Draw(recipe.seed, self.step, local, first=self.processes.rank * local, device=self.device)
+        first = self.processes.rank * local
+        draw = Draw(recipe.seed, self.step, local, first=first, device=self.device, compiled=self._compiled)
         dims, points = active(recipe, self.task.dims, self.step)
         sample = self.task.sample(draw, recipe.points, active=dims if recipe.curriculum else None)
         low = recipe.precision == "bfloat16"
