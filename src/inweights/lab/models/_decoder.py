@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from inweights._errors import Problems
-from inweights.lab.models._heads import merge, split
+from inweights.lab.models._heads import keyless, merge, split
 from inweights.lab.models._learner import Learner
 from inweights.lab.models._pairs import pairs, shaped_like, turns
 from inweights.lab.models._settings import MODELS, Sized, need_numbers
@@ -74,7 +74,7 @@ class Block(nn.Module):
             matrix.weight.data /= (2 * layers) ** 0.5
 
     def forward(self, h: Tensor) -> Tensor:
-        q, k, v = split(self.qkv(self.norm1(h)), self.heads, 3)
+        q, k, v = split(F.linear(self.norm1(h), self.qkv.weight, keyless(self.qkv.bias)), self.heads, 3)
         h = h + self.out(merge(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
         wide: Tensor = self.down(F.gelu(self.up(self.norm2(h)), approximate="tanh"))
         return h + wide

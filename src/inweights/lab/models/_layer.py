@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from inweights.lab.models._heads import merge, split
+from inweights.lab.models._heads import keyless, merge, split
 
 Mix = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Queries, keys, values, each `(batch, heads, ·, width / heads)`, to what every query reads."""
@@ -51,13 +51,14 @@ class Layer(nn.Module):
         return self.norm2(own + self.widen(own))
 
     def attend(self, h: Tensor, last: bool) -> Tensor:
+        bias = keyless(self.qkv.bias) if self.mix is softmax_mix else self.qkv.bias
         if last:
             width = h.shape[-1]
-            (wq, wkv), (bq, bkv) = (p.split([width, 2 * width]) for p in (self.qkv.weight, self.qkv.bias))
+            (wq, wkv), (bq, bkv) = (p.split([width, 2 * width]) for p in (self.qkv.weight, bias))
             (q,) = split(F.linear(h[:, -1:], wq, bq), self.heads, 1)
             k, v = split(F.linear(h, wkv, bkv), self.heads, 2)
         else:
-            q, k, v = split(self.qkv(h), self.heads, 3)
+            q, k, v = split(F.linear(h, self.qkv.weight, bias), self.heads, 3)
         return self.out(merge(self.mix(q, k, v)))
 
     def widen(self, h: Tensor) -> Tensor:
