@@ -15,8 +15,14 @@ ZOO = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """The models that are here."""
+    """The models that are here; those with another seed than 0 as `NAME@SEED`."""
     return sorted(p.stem for p in ZOO.glob("*.safetensors"))
+
+
+def seeded(name: str, seed: int) -> Learner | None:
+    """The model of a recipe, trained with this seed, if it is here."""
+    file = name if seed == 0 else f"{name}@{seed}"
+    return load(ZOO / f"{file}.safetensors")[0] if file in names() else None
 
 
 def find(name_or_path: str) -> Path:

@@ -1,0 +1,112 @@
+"""Criteria: what has to be measured for a claim to hold. They are in one file, which is older than any measurement."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Numbers between `low` and `high`, without the two."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, text: str) -> Bound:
+        """From "<x", ">x" or "a..b"."""
+        if text.startswith("<"):
+            return cls(-math.inf, float(text[1:]))
+        if text.startswith(">"):
+            return cls(float(text[1:]), math.inf)
+        low, _, high = text.partition("..")
+        return cls(float(low), float(high))
+
+    def holds(self, low: float, high: float) -> bool:
+        """Whether all of an interval lies inside."""
+        return self.low < low <= high < self.high
+
+    def misses(self, low: float, high: float) -> bool:
+        """Whether all of an interval lies outside, on one side."""
+        return high <= self.low or low >= self.high
+
+    def __str__(self) -> str:
+        if math.isinf(self.low):
+            return f"< {self.high:g}"
+        return f"> {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """How one quantity is judged.
+
+    - `each`: every trial by itself, the worst counts; else the interval of the mean.
+    - `control`: what the control has to be; None: to miss the bound.
+    """
+
+    bound: Bound
+    each: bool
+    controlled: bool = True
+    control: Bound | None = None
+
+    def __str__(self) -> str:
+        return f"{'each' if self.each else 'mean'} {self.bound}" + (f", control {self.control}" if self.control else "")
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """All quantities of a claim, and over how many trials."""
+
+    quantities: dict[str, Criterion]
+    seeds: int = SEEDS
+
+
+@dataclass(frozen=True)
+class Change:
+    """A criterion that was changed after it was written down, and why."""
+
+    claim: str
+    date: str
+    was: str
+    now: str
+    reason: str
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads((files("inweights.claims") / "criteria.toml").read_text(encoding="utf-8"))
+
+
+def criteria() -> dict[str, Criteria]:
+    """The criteria of all claims, by id."""
+    return {id: _criteria(id, values) for id, values in _file().items() if id != "change"}
+
+
+def changes() -> list[Change]:
+    """What was changed since, oldest first."""
+    return [Change(**c) for c in _file().get("change", [])]
+
+
+def _criteria(id: str, values: dict[str, Any]) -> Criteria:
+    quantities = {k: _criterion(v) for k, v in values.items() if k != "seeds"}
+    if not any(c.controlled for c in quantities.values()):
+        raise ValueError(f"{id}: no quantity has a control")
+    return Criteria(quantities, values.get("seeds", SEEDS))
+
+
+def _criterion(values: dict[str, str]) -> Criterion:
+    each = "each" in values
+    control = values.get("control")
+    return Criterion(
+        Bound.of(values["each" if each else "mean"]),
+        each,
+        control != "none",
+        None if control in (None, "none") else Bound.of(control),
+    )

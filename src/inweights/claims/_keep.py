@@ -1,0 +1,94 @@
+"""What trials found, kept under a key of the code and the settings that made it; a damaged file counts as none."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inweights._fetch import cache as cache_folder
+from inweights._files import write_atomic
+from inweights.claims._claim import Claim, Found, Numbers
+from inweights.claims._trial import Trial
+
+ROOMS = ("theory", "blocks", "models", "fold", "data", "lab")
+OUTCOMES = ("found", "unmet", "not here", "broken")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a trial found, as plain values: `quantities[name]` is a list of numbers and a list of the control's."""
+
+    outcome: str
+    message: str
+    quantities: dict[str, tuple[list[float], list[float] | None]]
+    plot: dict[str, Any] | None
+    told: dict[str, float]
+    seconds: float
+
+    @classmethod
+    def of(cls, found: Found | None, outcome: str, message: str, seconds: float) -> Kept:
+        if found is None:
+            return cls(outcome, message, {}, None, {}, seconds)
+        quantities = {name: (_list(v), None if c is None else _list(c)) for name, (v, c) in found.quantities.items()}
+        plot = None
+        if found.plot is not None:
+            plot = asdict(found.plot) | {
+                "x": _list(found.plot.x),
+                "lines": {name: _list(line) for name, line in found.plot.lines.items()},
+            }
+        return cls(outcome, message, quantities, plot, {k: float(v) for k, v in found.told.items()}, seconds)
+
+
+def _list(numbers: Numbers) -> list[float]:
+    return torch.as_tensor(numbers, dtype=torch.float64).detach().cpu().reshape(-1).tolist()
+
+
+def key(claim: Claim, trial: Trial) -> Path:
+    """The file of a trial. Another code, another setting: another file."""
+    text = json.dumps([claim.id, trial.seed, trial.quick, trial.device, torch.__version__, _rooms(), _file(claim.file)])
+    return cache_folder() / "claims" / f"{claim.id}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+@cache
+def _rooms() -> str:
+    """A hash of everything that claims are made of, trained models included."""
+    digest = hashlib.sha256()
+    for room in ROOMS:
+        home = Path(str(files(f"inweights.{room}")))
+        for path in sorted(p for p in home.rglob("*") if p.suffix in (".py", ".toml", ".txt", ".safetensors")):
+            digest.update(path.relative_to(home).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _file(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def write(path: Path, kept: Kept) -> None:
+    """With its checksum, so that what was damaged is seen."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = json.dumps(asdict(kept))
+    write_atomic(path, json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}))
+
+
+def read(path: Path) -> Kept | None:
+    """What is there, if it is whole."""
+    try:
+        outer = json.loads(path.read_text(encoding="utf-8"))
+        body = outer["body"]
+        if hashlib.sha256(body.encode()).hexdigest() != outer["sha256"]:
+            return None
+        values = json.loads(body)
+        quantities = {name: (v, c) for name, (v, c) in values["quantities"].items()}
+        kept = Kept(**values | {"quantities": quantities})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return kept if kept.outcome in OUTCOMES else None

@@ -1,0 +1,181 @@
+"""The ledger: runs the trials of claims, keeps what they found, and judges it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import torch
+
+from inweights import __version__
+from inweights.claims._claim import Claim
+from inweights.claims._criteria import criteria
+from inweights.claims._judge import Interval, Judged, Verdict, judge
+from inweights.claims._keep import Kept, key, read, write
+from inweights.claims._papers import load_all
+from inweights.claims._trial import NotHereError, Trial, UnmetError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the ledger says of a claim.
+
+    - `why`: of a verdict that is neither PASS nor FAIL. `broken`: the claim's own program failed.
+    - `trials`: how many were made; `plots` and `told`: what each of them had to show.
+    """
+
+    id: str
+    verdict: Verdict
+    quantities: dict[str, Judged] = field(default_factory=dict)
+    criteria: dict[str, str] = field(default_factory=dict)
+    why: str = ""
+    broken: bool = False
+    trials: int = 0
+    quick: bool = True
+    seconds: float = 0.0
+    plots: list[dict[str, Any]] = field(default_factory=list)
+    told: list[dict[str, float]] = field(default_factory=list)
+    made_with: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def loose(self) -> bool:
+        """Whether a control did not fail."""
+        return any(j.why == "the control did not fail" for j in self.quantities.values())
+
+    def line(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(asdict(self), allow_nan=True)
+
+    @classmethod
+    def of(cls, line: str) -> Entry:
+        """From its line."""
+        values = json.loads(line)
+        judged = {
+            name: Judged(
+                Interval(**j["value"]), j["control"] and Interval(**j["control"]), Verdict(j["verdict"]), j["why"]
+            )
+            for name, j in values["quantities"].items()
+        }
+        return cls(**values | {"verdict": Verdict(values["verdict"]), "quantities": judged})
+
+
+@dataclass(frozen=True)
+class Job:
+    """One trial of one claim: what an engine is given."""
+
+    id: str
+    trial: Trial
+
+    @property
+    def name(self) -> str:
+        return f"{self.id}-{self.trial.seed}"
+
+
+def do(job: Job) -> Kept:
+    """The trial, from the cache if its code and settings are the same; else made, and kept."""
+    claim = load_all()[job.id]
+    here = key(claim, job.trial)
+    kept = read(here)
+    if kept is not None:
+        return kept
+    start = time.perf_counter()
+    found, outcome, message = None, "found", ""
+    try:
+        found = claim.measure(job.trial)
+    except NotHereError as error:
+        outcome, message = "not here", str(error)
+    except UnmetError as error:
+        outcome, message = "unmet", str(error)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        outcome = "broken"
+        message = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+    kept = Kept.of(found, outcome, message, time.perf_counter() - start)
+    if outcome in ("found", "unmet"):  # what was not here or broke is tried again
+        write(here, kept)
+    return kept
+
+
+def run(
+    claims: list[Claim],
+    *,
+    quick: bool = True,
+    device: str = "cpu",
+    results: Callable[[list[Job]], Iterator[tuple[Job, Kept]]] = lambda jobs: ((job, do(job)) for job in jobs),
+    after: Callable[[Job, Kept], None] = lambda job, kept: None,
+) -> Iterator[Entry]:
+    """The entries of claims, each as soon as its trials are done. `results` is how they are made: here, one after
+    the other, or by an engine."""
+    needed = criteria()
+    jobs = [Job(c.id, Trial(seed, quick, device)) for c in claims for seed in range(needed[c.id].seeds)]
+    kept: dict[str, dict[int, Kept]] = {c.id: {} for c in claims}
+    for job, one in results(jobs):
+        kept[job.id][job.trial.seed] = one
+        after(job, one)
+        if len(kept[job.id]) == needed[job.id].seeds:
+            yield entry(job.id, [kept[job.id][seed] for seed in sorted(kept[job.id])], quick=quick)
+
+
+def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
+    """What follows from the trials of a claim."""
+    needed = criteria()[id]
+    there = [t for t in trials if t.outcome == "found"]
+    about: dict[str, Any] = {
+        "criteria": {name: str(c) for name, c in needed.quantities.items()},
+        "trials": len(there),
+        "quick": quick,
+        "seconds": sum(t.seconds for t in trials),
+        "plots": [t.plot for t in there if t.plot],
+        "told": [t.told for t in there],
+        "made_with": made_with(),
+    }
+    for outcome, verdict in (("broken", Verdict.NOT_RUN), ("unmet", Verdict.INCONCLUSIVE)):
+        if any(t.outcome == outcome for t in trials):
+            why = next(t.message for t in trials if t.outcome == outcome)
+            return Entry(id, verdict, why=why, broken=outcome == "broken", **about)
+    if not there:
+        return Entry(id, Verdict.NOT_RUN, why=trials[0].message, **about)
+    verdict, judged = judge(
+        needed,
+        {
+            name: (
+                [t.quantities[name][0] for t in there],
+                None if there[0].quantities[name][1] is None else [t.quantities[name][1] or [] for t in there],
+            )
+            for name in there[0].quantities
+        },
+    )
+    why = "; ".join(f"{name}: {j.why}" for name, j in judged.items() if j.why)
+    if verdict is Verdict.INCONCLUSIVE and not why:
+        straddled = [n for n, j in judged.items() if j.verdict is Verdict.INCONCLUSIVE]
+        why = f"the interval of {', '.join(straddled)} straddles the bound"
+    if len(there) < len(trials) and not why:
+        why = f"{len(there)} of {len(trials)} trials"
+    return Entry(id, verdict, judged, why=why, **about)
+
+
+@cache
+def made_with() -> dict[str, str]:
+    """Versions and hardware."""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    return {
+        "inweights": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",
+    }
+
+
+def recorded() -> dict[str, Entry]:
+    """The entries of the last full run, which come with the package."""
+    file = files("inweights.claims") / "recorded.jsonl"
+    if not file.is_file():
+        return {}
+    return {e.id: e for e in map(Entry.of, file.read_text(encoding="utf-8").splitlines())}

@@ -1,0 +1,81 @@
+"""`Trial`: what a claim's function is given: a seed, a size, and the models that it may ask for."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+
+from inweights._fetch import cache as cache_folder
+from inweights.lab import Draw, zoo
+from inweights.lab.models import Learner
+from inweights.lab.training import Recipe, changed, read, train
+
+if TYPE_CHECKING:
+    from inweights.models import Model
+
+T = TypeVar("T")
+
+
+class NotHereError(Exception):
+    """What a claim needs is not here, at this size: the message says what."""
+
+
+class UnmetError(Exception):
+    """A precondition of a claim does not hold."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a claim. Everything random in it follows from `seed`."""
+
+    seed: int
+    quick: bool = True
+    device: str = "cpu"
+
+    def generator(self) -> torch.Generator:
+        """A new one on the CPU, always in the same state."""
+        return torch.Generator().manual_seed(self.seed)
+
+    def draw(self, rows: int, step: int = 0, *, dtype: torch.dtype = torch.float32) -> Draw:
+        """Numbers for prompts that no training saw: trainings count their steps from 0 up."""
+        return Draw(-1 - self.seed, step, rows, device=self.device, dtype=dtype)
+
+    def size(self, quick: T, full: T) -> T:
+        """The one that this run is for."""
+        return quick if self.quick else full
+
+    def require(self, holds: bool, what: str) -> None:
+        """Stops the trial if a precondition does not hold; its claim is then inconclusive."""
+        if not holds:
+            raise UnmetError(what)
+
+    def recipe(self, name: str) -> Recipe:
+        """A recipe of the lab, with the seed of this trial."""
+        return changed(read(name), [f"seed={self.seed}"])
+
+    def trained(self, name: str) -> Learner:
+        """The model that a recipe gives with the seed of this trial: from the zoo, or, in a full run, trained here."""
+        found = zoo.seeded(name, self.seed)
+        if found is not None:
+            return found.to(self.device).eval()
+        if self.quick:
+            raise NotHereError(f"`{name}` with seed {self.seed} is not in the zoo: a full run trains it")
+        recipe = self.recipe(name)
+        key = hashlib.sha256(recipe.model_dump_json().encode()).hexdigest()[:12]
+        folder = cache_folder() / "claims" / "trained" / f"{name}-{self.seed}-{key}"
+        return train(recipe, folder, device=self.device).model.eval()
+
+    def language_model(self, dtype: str = "float32") -> Model:
+        """SmolLM2, loaded once for a process."""
+        return _language_model(self.device, dtype)
+
+
+@cache
+def _language_model(device: str, dtype: str) -> Model:
+    from inweights.models import load
+
+    return load("smollm2", device=device, dtype=dtype)
