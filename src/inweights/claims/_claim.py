@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +47,8 @@ class Found:
     """What one trial of a claim found.
 
     - `quantities[name]` is `(value, control)`: the same measurement in the world of the claim and in one where it is
-      false. A number, or one for each unit (prompt, item) of the trial. A control may be None where the criteria say so.
+      false. A number, or one for each unit (prompt, item) of the trial. A control is None where the criteria ask for
+      none.
     - `told`: numbers beside it that nothing hangs on, e.g. what the paper itself reports.
     """
 
@@ -84,6 +86,11 @@ class Claim:
     def file(self) -> str:
         """The file that its function is in."""
         return inspect.getfile(self.measure)
+
+    @property
+    def source(self) -> str:
+        """A hash of its function: a verdict that was recorded for another one is stale."""
+        return hashlib.sha256(inspect.getsource(self.measure).encode()).hexdigest()[:16]
 
 
 CLAIMS: dict[str, Claim] = {}

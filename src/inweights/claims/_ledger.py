@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
+from statistics import fmean as mean
 from typing import Any
 
 import torch
@@ -28,7 +29,9 @@ class Entry:
     """What the ledger says of a claim.
 
     - `why`: of a verdict that is neither PASS nor FAIL. `broken`: the claim's own program failed.
-    - `trials`: how many were made; `plots` and `told`: what each of them had to show.
+    - `trials`: how many were made; `seen`, `plots` and `told`: what each of them found and had to show. Of a trial with
+      many units, `seen` has the mean.
+    - `source`: a hash of the claim's function.
     """
 
     id: str
@@ -40,8 +43,10 @@ class Entry:
     trials: int = 0
     quick: bool = True
     seconds: float = 0.0
+    seen: dict[str, tuple[list[float], list[float] | None]] = field(default_factory=dict)
     plots: list[dict[str, Any]] = field(default_factory=list)
     told: list[dict[str, float]] = field(default_factory=list)
+    source: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -63,7 +68,8 @@ class Entry:
             )
             for name, j in values["quantities"].items()
         }
-        return cls(**values | {"verdict": Verdict(values["verdict"]), "quantities": judged})
+        seen = {name: (v, c) for name, (v, c) in values["seen"].items()}
+        return cls(**values | {"verdict": Verdict(values["verdict"]), "quantities": judged, "seen": seen})
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,14 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
         "trials": len(there),
         "quick": quick,
         "seconds": sum(t.seconds for t in trials),
+        "seen": {
+            name: (
+                [mean(t.quantities[name][0]) for t in there],
+                [mean(c) for t in there if (c := t.quantities[name][1])] or None,
+            )
+            for name in (there[0].quantities if there else ())
+        },
+        "source": load_all()[id].source,
         "plots": [t.plot for t in there if t.plot],
         "told": [t.told for t in there],
         "made_with": made_with(),

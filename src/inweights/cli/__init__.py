@@ -11,6 +11,7 @@ from inweights import __version__
 from inweights._errors import InputError
 from inweights.cli.anatomy import anatomy
 from inweights.cli.bench import bench
+from inweights.cli.claims import claims
 from inweights.cli.combine import combine
 from inweights.cli.data import data
 from inweights.cli.demo import demo
@@ -37,6 +38,7 @@ for command in (demo, fold, evaluate, combine, export, generate, verify, patch, 
 app.command("rows")(rows_command)
 app.add_typer(data, name="data")
 app.add_typer(lab, name="lab")
+app.add_typer(claims, name="claims")
 
 
 def _version(wanted: bool) -> None:

@@ -268,3 +268,25 @@ def test_the_dial_sets_what_is_not_set(size: str) -> None:
     assert MODELS.make("hybrid", size=size).shape == (layers, width, heads)  # type: ignore[attr-defined]
     assert MODELS.make("hybrid", size=size, layers=5, heads=1).shape == (5, width, 1)  # type: ignore[attr-defined]
     assert MODELS.make("mamba", size=size, width=8).shape[:2] == (layers, 8)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+def test_the_bias_of_keys_is_left_alone(kind: str) -> None:
+    """Softmax does not see it (float64, 1e-12), so it gets no gradient; that of queries is seen, and gets one."""
+    task = Linear(dims=3)
+    model = MODELS.make(kind, layers=2, width=16, heads=2).build(task, 6).double()
+    sample = task.sample(Draw(0, 0, 4, dtype=torch.float64), 6)
+    biases = [p for name, p in model.named_parameters() if name.endswith("qkv.bias")]
+    assert len(biases) == 2
+    before = model(sample.xs, sample.ys)
+    before.square().sum().backward()
+    for bias in biases:
+        assert bias.grad is not None
+        q, k, v = bias.grad.chunk(3)
+        assert k.abs().max() == 0 < min(q.abs().max(), v.abs().max())
+    for part, seen in ((1, False), (0, True)):
+        with torch.no_grad():
+            for bias in biases:
+                bias.chunk(3)[part].add_(torch.linspace(-2, 2, 16))
+        moved = (model(sample.xs, sample.ys) - before).abs().max()
+        assert moved > 1e-6 if seen else moved < 1e-12

@@ -1,0 +1,188 @@
+"""`inweights claims`: every claim of the literature as a program with a verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inweights._errors import InputError, Problems, unknown
+from inweights.cli._output import Json, emit, say, table
+
+if TYPE_CHECKING:
+    from inweights.claims import Claim, Entry
+    from inweights.claims._keep import Kept
+    from inweights.claims._ledger import Job
+
+claims = typer.Typer(help="The ledger: claims of the literature, put to the test.", no_args_is_help=True)
+
+
+@claims.command("list")
+def list_command(as_json: Json = False) -> None:
+    """List all claims by paper, with their cost and the verdicts of the last full run."""
+    from inweights.claims import load_all, recorded
+
+    known, last = load_all(), recorded()
+    if as_json:
+        emit({"claims": [_about(c) | {"verdict": last[i].verdict if i in last else None} for i, c in known.items()]})
+        return
+    for paper in dict.fromkeys(c.paper for c in known.values()):
+        rows = [
+            (c.id, last[c.id].verdict if c.id in last else "–", _cost(c), c.sentence)
+            for c in known.values()
+            if c.paper == paper
+        ]
+        title = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
+        table(("claim", "last verdict", "quick / full", ""), rows, title=title)
+
+
+@claims.command("run")
+def run_command(
+    ids: Annotated[list[str] | None, typer.Argument(help="Which; `claims list` names them.", metavar="[ID]...")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, trained models from the zoo alone.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for results.jsonl and the figures.", file_okay=False)
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    engine: Annotated[str, typer.Option(help="local: this machine. ray: trials side by side on a cluster.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="HOST:PORT of a Ray head; without it, Ray is started here.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes of this machine.", min=1)] = 1,
+    as_json: Json = False,
+) -> None:
+    """Put claims to the test; goes on where it was stopped. Exit 1 if a control did not fail or a claim broke."""
+    from inweights._files import folder_for, write_atomic
+    from inweights.claims import recorded, run
+    from inweights.claims._side_by_side import side_by_side
+
+    chosen = _chosen(ids or [], everything)
+    if out is not None:
+        folder_for("--out", out)
+    how: dict[str, Any] = {}
+    if engine != "local" or jobs > 1:
+        how["results"] = side_by_side(engine, jobs, address)
+    entries: list[Entry] = []
+    with _live(chosen, quick, silent=as_json) as (after, show):
+        for entry in run(chosen, quick=quick, device=device, after=after, **how):
+            entries.append(entry)
+            show(entry)
+            if out is not None:  # after each: what is known is not lost
+                write_atomic(out / "results.jsonl", "".join(e.line() + "\n" for e in entries))
+                _draw(out, entry)
+    last = recorded()
+    counts = Counter(str(e.verdict) for e in entries)
+    if as_json:
+        emit({"claims": [_told(e) for e in entries], "counts": dict(counts), "quick": quick})
+    else:
+        say(", ".join(f"{n} {v}" for v, n in sorted(counts.items())))
+    of = {c.id: c for c in chosen}
+    other = [e for e in entries if of[e.id].exact and e.id in last and e.verdict is not last[e.id].verdict]
+    for e in other:
+        typer.echo(f"{e.id} was {last[e.id].verdict} and is {e.verdict}.", err=True)
+    if other or any(e.broken or e.loose for e in entries):
+        raise typer.Exit(1)
+
+
+def _chosen(ids: list[str], everything: bool) -> list[Claim]:
+    from inweights.claims import load_all
+
+    known = load_all()
+    if everything == bool(ids):
+        raise InputError("Name the claims to run, or give --all: `inweights claims list` shows them.")
+    problems = Problems()
+    for id in ids:
+        problems.unless(id in known, str(unknown("claim", id, known)))
+    problems.stop()
+    return list(known.values()) if everything else [known[id] for id in dict.fromkeys(ids)]
+
+
+@contextmanager
+def _live(
+    chosen: list[Claim], quick: bool, *, silent: bool
+) -> Iterator[tuple[Callable[[Job, Kept], None], Callable[[Entry], None]]]:
+    """A table that fills as claims are decided, on a terminal; line by line elsewhere."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from inweights.claims import criteria
+
+    console = Console(stderr=True)
+    total = sum(criteria()[c.id].seeds for c in chosen)
+    bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} trials"),
+                    TimeElapsedColumn(), console=console)  # fmt: skip
+    bar = bars.add_task("quick run" if quick else "full run", total=total)
+    live = Live(bars, console=console, transient=True) if console.is_terminal and not silent else None
+
+    def after(job: Job, kept: Kept) -> None:
+        bars.update(bar, advance=1, description=job.name)
+
+    def show(entry: Entry) -> None:
+        if not silent:
+            line = f"{entry.verdict:<13} {entry.id:<28} {_numbers(entry)}" + (f"  ({entry.why})" if entry.why else "")
+            (live.console.print if live else say)(line)
+
+    if live is None:
+        yield after, show
+    else:
+        with live:
+            yield after, show
+
+
+def _draw(out: Path, entry: Entry) -> None:
+    from inweights.report._claims import write_figure
+
+    write_figure(out, entry)
+
+
+def _numbers(entry: Entry) -> str:
+    from inweights.report._claims import measured
+
+    return "; ".join(
+        f"{name} {found} ({wanted}; control {control})" for name, found, wanted, control in measured(entry)
+    )
+
+
+def _cost(claim: Claim) -> str:
+    return " / ".join(f"{s:.0f} s" if s < 120 else f"{s / 60:.0f} min" for s in claim.cost)
+
+
+def _about(claim: Claim) -> dict[str, Any]:
+    return {
+        "id": claim.id,
+        "paper": claim.paper.title,
+        "arxiv": claim.paper.arxiv,
+        "where": claim.where,
+        "sentence": claim.sentence,
+        "control": claim.control,
+        "needs": list(claim.needs),
+        "cost": list(claim.cost),
+    }
+
+
+def _told(entry: Entry) -> dict[str, Any]:
+    from inweights.claims import CLAIMS
+    from inweights.report._claims import measured
+
+    return _about(CLAIMS[entry.id]) | {
+        "verdict": str(entry.verdict),
+        "why": entry.why,
+        "trials": entry.trials,
+        "seconds": entry.seconds,
+        "quantities": {
+            name: {
+                "measured": j.value.value,
+                "interval": [j.value.low, j.value.high],
+                "criterion": wanted,
+                "control": j.control and j.control.value,
+                "verdict": str(j.verdict),
+            }
+            for (name, j), (_, _, wanted, _) in zip(entry.quantities.items(), measured(entry), strict=True)
+        },
+    }

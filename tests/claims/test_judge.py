@@ -1,0 +1,121 @@
+"""Verdicts follow from the numbers and the criteria, and a control that does not fail is never a pass."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inweights.claims import Verdict, criteria, judge
+from inweights.claims._criteria import Bound, Criteria, Criterion
+from inweights.claims._judge import resampled
+
+BELOW = Criterion(Bound.of("<1"), each=False)
+EACH = Criterion(Bound.of("<1"), each=True, control=Bound.of(">2"))
+
+
+def verdict(criterion: Criterion, values: list[float], controls: list[float] | None) -> Verdict:
+    found = [[v] for v in values], None if controls is None else [[c] for c in controls]
+    return judge(Criteria({"x": criterion}), {"x": found})[0]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "values", "controls", "wanted"),
+    [
+        (BELOW, [0.1, 0.2, 0.3], [5.0, 6.0, 7.0], Verdict.PASS),
+        (BELOW, [2.0, 2.1, 2.2], [5.0, 6.0, 7.0], Verdict.FAIL),
+        (BELOW, [0.1, 1.0, 2.0], [5.0, 6.0, 7.0], Verdict.INCONCLUSIVE),  # straddles
+        (BELOW, [0.1, 0.2, 0.3], [0.1, 1.0, 2.0], Verdict.INCONCLUSIVE),  # the control straddles
+        (BELOW, [0.1, 0.2, math.nan], [5.0, 6.0, 7.0], Verdict.INCONCLUSIVE),
+        (BELOW, [0.1, 0.2, 0.3], [5.0, 6.0, math.inf], Verdict.INCONCLUSIVE),
+        (EACH, [0.1, 0.9], [2.1, 9.0], Verdict.PASS),
+        (EACH, [0.1, 1.1], [2.1, 9.0], Verdict.FAIL),  # the worst counts
+        (EACH, [0.1, 0.9], [1.5, 9.0], Verdict.INCONCLUSIVE),  # of the control, the best: it misses, but not far enough
+        (Criterion(Bound.of(">1"), each=True), [2.0, 3.0], [0.1, 0.2], Verdict.PASS),
+        (Criterion(Bound.of(">1"), each=True), [2.0, 3.0], [0.1, 1.2], Verdict.INCONCLUSIVE),
+        (Criterion(Bound.of("-1..1"), each=False), [0.0, 0.1], [3.0, 3.0], Verdict.PASS),
+        (Criterion(Bound.of("-1..1"), each=False), [0.0, 0.1], [-3.0, 3.0], Verdict.INCONCLUSIVE),
+        (Criterion(Bound.of("<1"), each=False, controlled=False), [0.0, 0.1], None, Verdict.PASS),
+    ],
+)
+def test_verdicts(criterion: Criterion, values: list[float], controls: list[float] | None, wanted: Verdict) -> None:
+    assert verdict(criterion, values, controls) is wanted
+
+
+def test_all_quantities_must_pass_and_one_is_enough_to_fail() -> None:
+    two = Criteria({"a": BELOW, "b": BELOW})
+    far = [[9.0], [9.5]]
+    assert judge(two, {"a": ([[0.1], [0.2]], far), "b": ([[0.1], [0.2]], far)})[0] is Verdict.PASS
+    assert judge(two, {"a": ([[0.1], [0.2]], far), "b": ([[5.0], [5.1]], far)})[0] is Verdict.FAIL
+    # A failure beside a control that holds says nothing: the measurement may be broken.
+    assert judge(two, {"a": ([[0.1], [0.2]], [[0.1], [0.1]]), "b": ([[5.0], [5.1]], far)})[0] is Verdict.INCONCLUSIVE
+    with pytest.raises(ValueError, match="the criteria are about"):
+        judge(two, {"a": ([[0.1]], far)})
+    with pytest.raises(ValueError, match="a control is missing"):
+        judge(Criteria({"a": BELOW}), {"a": ([[0.1]], None)})
+
+
+@pytest.mark.parametrize("id", criteria())
+def test_a_sabotaged_control_never_passes(id: str) -> None:
+    """For every claim of the ledger: values that satisfy its criteria pass, until one control is as good as they."""
+    needed = criteria()[id]
+
+    def inside(bound: Bound) -> float:
+        if math.isinf(bound.low):
+            return bound.high - 0.5 * abs(bound.high) - 1e-30
+        return bound.low + (0.5 * abs(bound.low) + 1 if math.isinf(bound.high) else (bound.high - bound.low) / 2)
+
+    def outside(bound: Bound) -> float:
+        return bound.low - 1 if math.isinf(bound.high) else bound.high + 1
+
+    good, bad = {}, {}
+    for name, c in needed.quantities.items():
+        good[name] = inside(c.bound)
+        bad[name] = inside(c.control) if c.control else outside(c.bound)
+    honest = {name: ([[good[name]]] * 5, [[bad[name]]] * 5) for name in good}
+    assert judge(needed, honest)[0] is Verdict.PASS
+    for name, c in needed.quantities.items():
+        if c.controlled:
+            sabotaged = honest | {name: ([[good[name]]] * 5, [[good[name]]] * 5)}
+            found, judged = judge(needed, sabotaged)
+            assert found is Verdict.INCONCLUSIVE
+            assert judged[name].why == "the control did not fail"
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6),
+    st.sampled_from(["<1", ">-2", "-3..4"]),
+    st.booleans(),
+    st.integers(0, 5),
+)
+def test_controls_as_good_as_the_values_never_pass(values: list[float], bound: str, each: bool, which: int) -> None:
+    controls = [1e9] * len(values)
+    controls[which % len(values)] = values[which % len(values)]
+    criterion = Criterion(Bound.of(bound), each)
+    alike = values if each is False else controls
+    assert verdict(criterion, values, alike) is not Verdict.PASS
+
+
+def test_intervals_cover_means() -> None:
+    """Of 200 sets of 5 trials of 40 units, about 95% of the intervals hold the truth; five trials are few, so 80%."""
+    generator = torch.Generator().manual_seed(0)
+    held = 0
+    for seed in range(200):
+        trials = [torch.randn(40, generator=generator, dtype=torch.float64) for _ in range(5)]
+        found = resampled(trials, draws=400, seed=seed)
+        assert found.low <= found.value <= found.high
+        held += found.low <= 0 <= found.high
+    assert 160 <= held <= 200
+    # The control: one unit a trial, all alike, is no interval at all.
+    alone = resampled([torch.ones(1, dtype=torch.float64)] * 5)
+    assert alone.low == alone.high == 1
+
+
+@pytest.mark.parametrize("text", ["<1e-10", ">0.5", "-0.02..0.02"])
+def test_bounds_are_read_as_written(text: str) -> None:
+    bound = Bound.of(text)
+    assert bound.holds(*(0.0, 0.0)) == (text != ">0.5")
+    assert bound.misses(0.6, 0.7) == (text != ">0.5")

@@ -1,0 +1,135 @@
+"""The ledger makes trials once, keeps them, trusts nothing that is damaged, and says what it could not run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inweights.claims import CLAIMS, Entry, Found, NotHereError, Plot, Trial, Verdict, claim, run
+from inweights.claims import _criteria as criteria_module
+from inweights.claims._keep import key
+from inweights.claims._ledger import Job, do
+from inweights.claims._papers import DHERIN
+
+ID = "test-claim"
+
+
+class Counted:
+    """A claim that counts how often it is really run."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.found: Found | Exception = Found({"error": (1e-12, 0.5)}, told={"paper": 0.2})
+
+    def __call__(self, trial: Trial) -> Found:
+        self.calls += 1
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Counted]:
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(criteria_module._file(), ID, {"error": {"each": "<1e-10", "control": ">1e-2"}, "seeds": 3})
+    body = Counted()
+
+    def measure(trial: Trial) -> Found:
+        """A sentence.
+
+        Measured: a number.
+
+        Control: another number.
+
+        Settings: none.
+        """
+        return body(trial)
+
+    claim(ID, DHERIN, "nowhere", exact=True)(measure)
+    yield body
+    del CLAIMS[ID]
+
+
+def entry(quick: bool = True) -> Entry:
+    (found,) = run([CLAIMS[ID]], quick=quick)
+    return found
+
+
+def test_trials_are_made_once(counted: Counted) -> None:
+    first = entry()
+    assert (first.verdict, first.trials, counted.calls) == (Verdict.PASS, 3, 3)
+    assert entry().quantities == first.quantities
+    assert counted.calls == 3
+    entry(quick=False)  # another setting
+    assert counted.calls == 6
+
+
+def test_a_stopped_run_goes_on(counted: Counted) -> None:
+    do(Job(ID, Trial(0)))
+    do(Job(ID, Trial(2)))
+    entry()
+    assert counted.calls == 3
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "not json", '{"sha256": "0", "body": "{}"}'])
+def test_a_damaged_file_is_not_trusted(counted: Counted, damage: str) -> None:
+    entry()
+    path = key(CLAIMS[ID], Trial(1))
+    whole = path.read_text()
+    path.write_text(damage)
+    assert entry().verdict is Verdict.PASS
+    assert counted.calls == 4
+    assert path.read_text() != damage
+    # A number that was changed by hand is damage too.
+    body = json.loads(whole)
+    path.write_text(json.dumps(body | {"body": body["body"].replace("1e-12", "1e-11")}))
+    entry()
+    assert counted.calls == 5
+
+
+def test_what_is_not_here_is_tried_again(counted: Counted) -> None:
+    counted.found = NotHereError("`big` is not in the zoo")
+    found = entry()
+    assert (found.verdict, found.why, found.broken) == (Verdict.NOT_RUN, "`big` is not in the zoo", False)
+    counted.found = Found({"error": (1e-12, 0.5)})
+    assert entry().verdict is Verdict.PASS
+
+
+def test_a_claim_that_breaks_says_where(counted: Counted) -> None:
+    counted.found = ZeroDivisionError("oops")
+    found = entry()
+    assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
+    assert found.why.startswith("ZeroDivisionError: oops (")
+
+
+def test_a_precondition_makes_it_inconclusive(monkeypatch: pytest.MonkeyPatch, counted: Counted) -> None:
+    monkeypatch.setattr(Counted, "__call__", lambda self, trial: trial.require(False, "A(x) is 0"))
+    found = entry()
+    assert (found.verdict, found.why) == (Verdict.INCONCLUSIVE, "A(x) is 0")
+
+
+def test_a_sabotaged_control_is_found_out(counted: Counted) -> None:
+    counted.found = Found({"error": (1e-12, 1e-12)})
+    found = entry()
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.loose
+
+
+def test_entries_survive_their_file(counted: Counted) -> None:
+    counted.found = Found({"error": ([1e-12, 2e-12], [0.5, 0.6])}, Plot("t", "x", "y", [1, 2], {"a": [3.0, 4.0]}, "y"))
+    found = entry()
+    assert Entry.of(found.line()) == found
+    assert found.plots[0]["lines"] == {"a": [3.0, 4.0]}
+    assert found.seen == {"error": ([1.5e-12] * 3, [0.55] * 3)}
+
+
+def test_a_claim_says_all_that_it_must() -> None:
+    with pytest.raises(ValueError, match="no measured, control, settings"):
+
+        @claim("test-silent", DHERIN, "nowhere")
+        def silent(trial: Trial) -> Found:
+            """A sentence alone."""
+            raise AssertionError
