@@ -32,6 +32,11 @@ def mix(x: Tensor) -> Tensor:
     return x ^ ((x >> 31) & (2**33 - 1))
 
 
+def keyed(step: Tensor, rows: Tensor, salts: Tensor) -> Tensor:
+    """A key for each row of a step; `()`, `(rows,)`, and `(2,)` of the seed → `(rows,)`."""
+    return mix(rows * GOLDEN + mix(mix(step * GOLDEN + salts[0]) + salts[1]))
+
+
 def hashed(keys: Tensor, index: Tensor) -> Tensor:
     """64 bits for each key and each index; `(rows,)`, `(count,)` → `(rows, count)`."""
     return mix(mix(keys).unsqueeze(1) + index * GOLDEN)
@@ -49,13 +54,16 @@ def unit(bits: Tensor, dtype: torch.dtype) -> Tensor:
     return (((bits >> 32) & (2**32 - 1)).to(dtype) + 0.5) * 2.0**-32
 
 
+PLAIN: tuple[Callable[..., Tensor], ...] = (keyed, hashed, gaussian)
+
+
 @cache
-def fused() -> tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor, torch.dtype], Tensor]]:
-    """`hashed` and `gaussian` as one kernel each: a hundred small ones take a tenth of a step of training.
+def fused() -> tuple[Callable[..., Tensor], ...]:
+    """The same as one kernel each: a hundred small ones take a tenth of a step of training.
 
     They get their indices as tensors: inductor writes `arange * GOLDEN` as a product of 32 bits, and fails.
     """
-    return torch.compile(hashed, dynamic=False), torch.compile(gaussian, dynamic=False)
+    return tuple(torch.compile(f, dynamic=False) for f in PLAIN)
 
 
 class Draw:
@@ -81,13 +89,11 @@ class Draw:
     ) -> None:
         self.device, self.dtype = torch.device(device), dtype
         at = step if isinstance(step, Tensor) else torch.full((), step, dtype=torch.int64, device=self.device)
-        key = mix(mix(at * GOLDEN + _signed(seed)) + _signed(seed * 3 + 1))
         if isinstance(rows, int):
             rows = torch.arange(first, first + rows, dtype=torch.int64, device=self.device)
-        self.rows = len(rows)
-        self._keys = mix(rows * GOLDEN + key)
-        self._draws = 0
-        self._hashed, self._gaussian = fused() if compiled else (hashed, gaussian)
+        salts = [torch.full((), _signed(s), dtype=torch.int64, device=self.device) for s in (seed, seed * 3 + 1)]
+        keyed, self._hashed, self._gaussian = fused() if compiled else PLAIN
+        self.rows, self._draws, self._keys = len(rows), 0, keyed(at, rows, torch.stack(salts))
 
     def bits(self, *shape: int) -> Tensor:
         """64 random bits each, as signed integers."""

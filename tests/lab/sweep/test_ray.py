@@ -6,7 +6,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import redirect_stderr
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,37 +16,16 @@ from typing import Any
 import pytest
 
 from inweights import InputError
-from inweights.lab.sweep import _ray, cells, sweep
+from inweights.engines import _ray
+from inweights.lab.sweep import cells, sweep
 from inweights.lab.training import Recipe, load
 
 PROMPTS = 32
-NODE = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    found = Cluster(initialize_head=True, head_node_args=NODE)
-    yield found
-    found.shutdown()
-
 
 # A function of __main__ travels to the workers as it is, so that they have the same one.
 SCOPE: dict[str, Any] = {"__name__": "__main__"}
 exec(
     """
-def trains_and_hangs(work):
-    import ray, time
-    from inweights.lab.sweep._ray import away
-    answer = away(work)
-    doomed = work.folder.parents[2] / ray.get_runtime_context().get_node_id()
-    if doomed.exists():
-        doomed.write_text("trained")
-        time.sleep(600)
-    return answer
-
 def lacks(work):
     import nothing_of_this_name
 
@@ -60,36 +38,17 @@ def dies(work):
 
 
 def test_a_node_that_dies_costs_nothing_but_time(
-    cluster: Any, small: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cluster: Any, doomed: Any, small: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import ray
-
     wanted = cells(small, ["seed=0,1,2,3", "steps=300"])
-    node = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
-    doomed = tmp_path / node.node_id
-    doomed.touch()
-    lost, get = [], ray.get
-
-    def noted(reference: Any) -> Any:
-        try:
-            return get(reference)
-        except ray.exceptions.RayError as error:
-            lost.append(type(error).__name__)
-            raise
 
     def after(done: int) -> None:
         if done == 1:
-            end = time.monotonic() + 60
-            while not doomed.read_text():
-                assert time.monotonic() < end
-                time.sleep(0.05)
-            cluster.remove_node(node, allow_graceful=False)  # with a trained cell that nobody has heard of
+            doomed.kill()  # with a trained cell that nobody has heard of
 
-    monkeypatch.setattr(_ray, "away", SCOPE["trains_and_hangs"])
-    monkeypatch.setattr(ray, "get", noted)
     found = sweep(wanted, tmp_path / "ray", engine="ray", address=cluster.address, prompts=PROMPTS, after=after)
     assert capsys.readouterr().out == ""  # what Ray has to say of it is not said on standard output
-    assert lost == ["NodeDiedError"]
+    assert doomed.lost == ["NodeDiedError"]
     here = sweep(wanted, tmp_path / "local", jobs=2, prompts=PROMPTS)
     assert [replace(r, seconds=0.0) for r in found] == [replace(r, seconds=0.0) for r in here]
     # The trained models came back with the results.

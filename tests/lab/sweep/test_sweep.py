@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 from inweights import InputError
 from inweights.cli.lab_sweep import sweep_command
+from inweights.engines import _local
 from inweights.lab._curves import curves
-from inweights.lab.sweep import Cell, Result, _local, _store, sweep, write_table
+from inweights.lab.sweep import Cell, Result, _store, sweep, write_table
 from inweights.lab.training import load
 
 PROMPTS = 32
@@ -147,12 +148,12 @@ def test_workers_do_not_outlive_the_sweep(arguments: list[str], tmp_path: Path) 
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
-class Frail(_local.Worker):
+class Frail(_local.Worker[Result]):
     """A worker that dies with its first work, if it is the first one."""
 
     born = 0
 
-    def give(self, work: _local.Work) -> None:
+    def give(self, work: _local.Work[Result]) -> None:
         super().give(work)
         Frail.born += 1
         if Frail.born == 1:

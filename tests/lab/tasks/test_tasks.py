@@ -193,6 +193,7 @@ LABELS: dict[str, Callable[[Task, Sample], Tensor]] = {
     "relu": lambda task, s: network(s.xs, s.hidden),
     "repeats": repeated,
     "retrieval": retrieved,
+    "shuffled": lambda task, s: (s.xs * s.hidden["w"]).sum(-1),
     "sign": lambda task, s: linear(task, s).sign(),
     "sine": lambda task, s: s.hidden["amplitude"][:, None] * (s.xs[:, :, 0] + s.hidden["phase"][:, None]).sin(),
     "tree": tree,
@@ -259,6 +260,7 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
             "`eigenvalues` is (1.0,), but must be `dims`, 5, numbers above 0.",
         )
     ],
+    "shuffled": [({"width": 0.0}, "`width` is 0.0, but must be above 0.")],
     "sine": [({"dims": 2}, "`dims` is 2, but waves have 1.")],
     "sparse": [({"kept": 0}, "`kept` is 0, but must be from 1 to `dims`, 20.")],
     "tree": [({"depth": 0}, "`depth` is 0, but must be from 1 to 20.")],
@@ -269,7 +271,7 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
     },
 }
 BAD["orthogonal-outliers"] += [({"dims": 2}, "`dims` is 2, but must be at least 3.")]
-for name in ("hetero", "linear", "noisy", "pool", "rotated", "skewed", "sparse", "uniform"):
+for name in ("hetero", "linear", "noisy", "pool", "rotated", "shuffled", "skewed", "sparse", "uniform"):
     BAD.setdefault(name, []).append(({"noise": -0.5}, "`noise` is -0.5, but must be at least 0."))
 for name in ("pool", "rotated", "skewed"):
     BAD[name].append(({"which": -1}, "`which` is -1, but must be at least 0."))
