@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 
 import pytest
 import torch
@@ -190,13 +189,3 @@ def test_rows_can_be_chosen() -> None:
 
 def test_empty_shapes_are_one_number_for_each_row() -> None:
     assert draw().uniform().shape == draw().normal().shape == draw().integers(3).shape == (4,)
-
-
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
-def test_compiled_draws_are_the_same() -> None:
-    """Bits are equal, normals to rounding in float64; another step is another draw."""
-    plain, compiled, other = draw(), draw(compiled=True), draw(step=1, compiled=True)
-    assert torch.equal(compiled.bits(3, 5), plain.bits(3, 5))
-    torch.testing.assert_close(compiled.normal(7), plain.normal(7), rtol=0, atol=1e-12)
-    assert not torch.equal(other.bits(3, 5), draw().bits(3, 5))
