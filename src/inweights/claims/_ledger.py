@@ -8,8 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from statistics import fmean as mean
 from typing import Any
 
@@ -22,6 +21,8 @@ from inweights.claims._judge import Interval, Judged, Verdict, judge
 from inweights.claims._keep import Kept, key, read, write
 from inweights.claims._papers import load_all
 from inweights.claims._trial import NotHereError, Trial, UnmetError
+
+RECORDED = Path(__file__).parent / "recorded.jsonl"
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,12 @@ class Job:
         return f"{self.id}-{self.trial.seed}"
 
 
-def do(job: Job) -> Kept:
-    """The trial, from the cache if its code and settings are the same; else made, and kept."""
+def do(job: Job, folder: Path | None = None) -> Kept:
+    """The trial, from the cache if its code and settings are the same; else made, and kept. `folder` is one that will
+    be brought to the cache, where that is on another machine."""
     claim = load_all()[job.id]
     here = key(claim, job.trial)
+    here = (folder or here.parent) / here.name
     kept = read(here)
     if kept is not None:
         return kept
@@ -109,16 +112,24 @@ def do(job: Job) -> Kept:
     return kept
 
 
+Results = Callable[[list[Job]], Iterator[tuple[Job, Kept]]]
+
+
+def one_by_one(jobs: list[Job]) -> Iterator[tuple[Job, Kept]]:
+    """In this process, where a language model is loaded once."""
+    return ((job, do(job)) for job in jobs)
+
+
 def run(
     claims: list[Claim],
     *,
     quick: bool = True,
     device: str = "cpu",
-    results: Callable[[list[Job]], Iterator[tuple[Job, Kept]]] = lambda jobs: ((job, do(job)) for job in jobs),
+    results: Results = one_by_one,
     after: Callable[[Job, Kept], None] = lambda job, kept: None,
 ) -> Iterator[Entry]:
     """The entries of claims, each as soon as its trials are done. `results` is how they are made: here, one after
-    the other, or by an engine."""
+    the other, or side by side."""
     needed = criteria()
     jobs = [Job(c.id, Trial(seed, quick, device)) for c in claims for seed in range(needed[c.id].seeds)]
     kept: dict[str, dict[int, Kept]] = {c.id: {} for c in claims}
@@ -175,7 +186,6 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
     return Entry(id, verdict, judged, why=why, **about)
 
 
-@cache
 def made_with() -> dict[str, str]:
     """Versions and hardware."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
@@ -189,7 +199,6 @@ def made_with() -> dict[str, str]:
 
 def recorded() -> dict[str, Entry]:
     """The entries of the last full run, which come with the package."""
-    file = files("inweights.claims") / "recorded.jsonl"
-    if not file.is_file():
+    if not RECORDED.is_file():
         return {}
-    return {e.id: e for e in map(Entry.of, file.read_text(encoding="utf-8").splitlines())}
+    return {e.id: e for e in map(Entry.of, RECORDED.read_text(encoding="utf-8").splitlines())}

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from inweights._files import write_atomic, write_csv
-from inweights.claims import CLAIMS, Entry, Verdict, criteria
+from inweights.claims import CLAIMS, Entry, Verdict, criteria, load_all
 from inweights.claims._criteria import changes
 from inweights.claims._judge import Interval, band
+from inweights.claims._ledger import RECORDED
 from inweights.report._figures import COLOURS, HEADER, Curve, Figure
 
 HEAD = """# The ledger
@@ -74,6 +76,15 @@ def write_figure(folder: Path, entry: Entry) -> list[Path]:
         write_atomic(folder / f"{entry.id}.png", drawn.png()),
         write_csv(folder / f"{entry.id}.csv", HEADER, drawn.rows()),
     ]
+
+
+def record(folder: Path, docs: Path) -> None:
+    """Makes the results of a full run in `folder` the recorded ones: those in the package, and `docs/claims.md`."""
+    found = {e.id: e for e in map(Entry.of, (folder / "results.jsonl").read_text(encoding="utf-8").splitlines())}
+    entries = {id: found[id] for id in load_all() if id in found}
+    lean = "".join(replace(e, plots=[]).line() + "\n" for e in entries.values())  # the figures' tables have the rest
+    write_atomic(RECORDED, lean)
+    write_atomic(docs / "claims.md", page(entries))
 
 
 def number(value: float) -> str:
