@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import settings
@@ -16,3 +20,72 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A Ray cluster of one node, to which tests add others."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
+    found = Cluster(initialize_head=True, head_node_args=node)
+    yield found
+    found.shutdown()
+
+
+# A function of __main__ travels to the workers of Ray as it is, so that they have the same one.
+SCOPE: dict[str, Any] = {"__name__": "__main__"}
+exec(
+    """
+def works_or_hangs(work):
+    import ray, time
+    from inweights.engines._ray import away
+    answer = away(work)
+    home = next(p for p in work.folder.parents if (p / "doomed").exists())
+    worked = home / "worked"
+    if ray.get_runtime_context().get_node_id() == (home / "doomed").read_text():
+        worked.touch()
+        time.sleep(600)
+    end = time.monotonic() + 120
+    while not worked.exists():  # the others wait for it: one fast node could do everything alone
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return answer
+""",
+    SCOPE,
+)
+
+
+class Doomed:
+    """A second node of a cluster, which does its work and never says so, until it is killed."""
+
+    def __init__(self, cluster: Any) -> None:
+        self.cluster, self.node = cluster, cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+        self.lost: list[str] = []
+
+    def kill(self) -> None:
+        """To be called after the first answer: by then it has worked."""
+        self.cluster.remove_node(self.node, allow_graceful=False)
+
+
+@pytest.fixture
+def doomed(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doomed:
+    """For work whose folder is somewhere under `tmp_path`. `lost` is how the loss of an answer was noticed."""
+    import ray
+
+    from inweights.engines import _ray
+
+    found, get = Doomed(cluster), ray.get
+    (tmp_path / "doomed").write_text(found.node.node_id)
+
+    def noted(reference: Any) -> Any:
+        try:
+            return get(reference)
+        except ray.exceptions.RayError as error:
+            found.lost.append(type(error).__name__)
+            raise
+
+    monkeypatch.setattr(_ray, "away", SCOPE["works_or_hangs"])
+    monkeypatch.setattr(ray, "get", noted)
+    return found

@@ -21,7 +21,7 @@ SRC = ROOT / "src" / "inweights"
 # A room may import from rooms on lower floors, and from itself. `_errors`, `_files` and `_fetch` are the ground.
 FLOORS = [
     {"_errors", "_files", "_fetch"},
-    {"theory"},
+    {"theory", "engines"},
     {"blocks", "models", "data"},
     {"lab", "compare", "fold"},
     {"claims", "bench"},
@@ -80,6 +80,11 @@ def test_the_guard_of_imports_can_fail() -> None:
     assert upward("lab", "import inweights.fold._solve") == ["inweights.fold._solve"]
     assert upward("blocks", "from inweights import report") == ["inweights.report"]
     assert upward("lab", "from inweights.theory import Update\nimport torch") == []
+    assert upward("engines", "from inweights.lab.sweep import Cell") == ["inweights.lab.sweep"]
+    assert upward("engines", "from inweights.claims._ledger import Job") == ["inweights.claims._ledger"]
+    assert upward("claims", "from inweights.report import _claims") == ["inweights.report"]
+    assert upward("claims", "from inweights.engines import choose\nfrom inweights.lab import Draw") == []
+    assert upward("lab", "from inweights.claims import run") == ["inweights.claims"]
 
 
 def test_theory_imports_nothing_but_torch() -> None:

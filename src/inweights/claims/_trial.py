@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
 from inweights._fetch import cache as cache_folder
+from inweights.engines import Beat, no_beat
 from inweights.lab import Draw, zoo
 from inweights.lab.models import Learner
 from inweights.lab.training import Recipe, changed, read, train
@@ -30,11 +31,12 @@ class UnmetError(Exception):
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a claim. Everything random in it follows from `seed`."""
+    """One run of a claim. Everything random in it follows from `seed`. `beat` ends it when nobody waits for it."""
 
     seed: int
     quick: bool = True
     device: str = "cpu"
+    beat: Beat = field(default=no_beat, compare=False, repr=False)
 
     def generator(self) -> torch.Generator:
         """A new one on the CPU, always in the same state."""
@@ -67,7 +69,7 @@ class Trial:
         recipe = self.recipe(name)
         key = hashlib.sha256(recipe.model_dump_json().encode()).hexdigest()[:12]
         folder = cache_folder() / "claims" / "trained" / f"{name}-{self.seed}-{key}"
-        return train(recipe, folder, device=self.device).model.eval()
+        return train(recipe, folder, device=self.device, after=lambda _: self.beat()).model.eval()
 
     def language_model(self, dtype: str = "float32") -> Model:
         """SmolLM2, loaded once for a process."""

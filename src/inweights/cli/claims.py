@@ -53,7 +53,9 @@ def run_command(
     address: Annotated[
         str | None, typer.Option(help="HOST:PORT of a Ray head; without it, Ray is started here.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes of this machine.", min=1)] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(help="Trials at a time: 1 here, all that the cluster takes with ray.", min=1)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Put claims to the test; goes on where it was stopped. Exit 1 if a control did not fail or a claim broke."""
@@ -62,14 +64,12 @@ def run_command(
     from inweights.claims._side_by_side import side_by_side
 
     chosen = _chosen(ids or [], everything)
+    results = side_by_side(engine, jobs, address)
     if out is not None:
         folder_for("--out", out)
-    how: dict[str, Any] = {}
-    if engine != "local" or jobs > 1:
-        how["results"] = side_by_side(engine, jobs, address)
     entries: list[Entry] = []
     with _live(chosen, quick, silent=as_json) as (after, show):
-        for entry in run(chosen, quick=quick, device=device, after=after, **how):
+        for entry in run(chosen, quick=quick, device=device, results=results, after=after):
             entries.append(entry)
             show(entry)
             if out is not None:  # after each: what is known is not lost

@@ -5,4 +5,6 @@ from inweights.lab._bands import bootstrap as bootstrap
 from inweights.lab._curves import UNITS as UNITS
 from inweights.lab._curves import curves as curves
 from inweights.lab._draw import Draw as Draw
+from inweights.lab._probe import read_linearly as read_linearly
+from inweights.lab._probe import states as states
 from inweights.lab._rivals import rivals as rivals

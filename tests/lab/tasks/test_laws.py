@@ -109,6 +109,19 @@ def test_renormalised_labels_have_the_scale_of_clean_ones() -> None:
     assert Noisy(noise=3.0).level == pytest.approx(3 * math.sqrt(20 / 29))
 
 
+def test_shuffled_labels_say_nothing_of_the_query() -> None:
+    """float64, 4,000 prompts: the step of descent that examples call for does not go with the label; it does where
+    labels are of one function."""
+
+    def correlation(name: str) -> float:
+        s = sample(name, 4000, 11)
+        step = (s.xs[:, :-1] * s.ys[:, :-1, None]).sum(1)
+        return torch.corrcoef(torch.stack([(step * s.xs[:, -1]).sum(1), s.ys[:, -1]]))[0, 1].item()
+
+    assert abs(correlation("shuffled")) < 4 / math.sqrt(4000)
+    assert correlation("uniform") > 0.5
+
+
 def test_hetero_weights_have_falling_variances() -> None:
     w = sample("hetero", 4000, 1, dims=3).hidden["w"]
     for i in range(3):

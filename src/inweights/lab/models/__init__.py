@@ -15,10 +15,15 @@ from inweights.lab.models._learner import Learner as Learner
 from inweights.lab.models._lsa import LSA as LSA
 from inweights.lab.models._lsa import LSAModel as LSAModel
 from inweights.lab.models._lsa import Softmax as Softmax
+from inweights.lab.models._mlp_lsa import MlpLSA as MlpLSA
+from inweights.lab.models._mlp_lsa import MlpLSAModel as MlpLSAModel
 from inweights.lab.models._recurrent import Griffin as Griffin
 from inweights.lab.models._recurrent import Hybrid as Hybrid
 from inweights.lab.models._recurrent import Lstm as Lstm
 from inweights.lab.models._recurrent import Mamba as Mamba
+from inweights.lab.models._separate import Separate as Separate
+from inweights.lab.models._separate import SeparateModel as SeparateModel
+from inweights.lab.models._separate import copy_construction as copy_construction
 from inweights.lab.models._settings import MODELS as MODELS
 from inweights.lab.models._settings import Settings as Settings
 from inweights.lab.models._settings import Sized as Sized

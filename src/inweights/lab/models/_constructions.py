@@ -10,7 +10,7 @@ from torch import Tensor
 
 from inweights._errors import InputError
 from inweights.lab.models._forms import Factors
-from inweights.lab.models._lsa import LSAModel
+from inweights.lab.models._lsa import LSAModel, SoftmaxModel
 
 Rates = float | Sequence[float]
 """One number for all layers, or one for each layer that has weights of its own."""
@@ -32,7 +32,7 @@ def gd_construction(model: LSAModel, eta: Rates, examples: int) -> LSAModel:
 
 def gdpp_construction(model: LSAModel, eta: Rates, gamma: Rates, examples: int) -> LSAModel:
     """Writes GD++ (A.10 there) into a model: while the labels take a step, the inputs go to `(I − γ X Xᵀ) x`."""
-    if type(model) is not LSAModel:
+    if isinstance(model, SoftmaxModel):
         raise InputError("Gradient descent can be written into the model lsa alone.")
     own = next(model.form.parameters())
     layers, heads = own.shape[:2]

@@ -1,4 +1,4 @@
-"""How the weights of a self-attention layer over raw tokens are written: by factors, by products, or sparsely.
+"""How the weights of self-attention over raw tokens are written: by factors, by products, sparsely, or by steps.
 
 A head acts through two products alone: what it writes, `O = P W_V`, and how it compares, `C = W_Kᵀ W_Q`. A form holds
 the weights of a whole stack and gives these products, each `(layers, heads, width, width)`.
@@ -96,4 +96,39 @@ class Sparse(nn.Module):
         self.b.copy_(out[..., :dims, :dims] / torch.where(scale == 0, 1, scale))  # a head that does nothing has none
 
 
-FORMS: dict[str, type[Factors | Products | Sparse]] = {"factors": Factors, "products": Products, "sparse": Sparse}
+class Steps(nn.Module):
+    """`O = −diag(γ I, η I)`, `C = diag(I, 0)`: nothing but GD++ with a step size `η` and a `γ` for each layer.
+
+    What von Oswald et al. 2023 hold trained models against. `η` is per example: their `η / N`.
+    """
+
+    averaged = False
+    std = 1e-2
+
+    def __init__(self, layers: int, heads: int, dims: int, outputs: int, depth: int) -> None:
+        super().__init__()
+        self.dims, self.outputs = dims, outputs
+        self.eta = nn.Parameter(self.std * torch.randn(layers, heads))
+        self.gamma = nn.Parameter(self.std * torch.randn(layers, heads))
+
+    def products(self) -> tuple[Tensor, Tensor]:
+        gamma, eta = (p.unsqueeze(-1).expand(-1, -1, n) for p, n in ((self.gamma, self.dims), (self.eta, self.outputs)))
+        ones = torch.ones_like(gamma)
+        compare = nn.functional.pad(torch.diag_embed(ones), (0, self.outputs, 0, self.outputs))
+        return -torch.diag_embed(torch.cat([gamma, eta], -1)), compare
+
+    @torch.no_grad()
+    def write(self, out: Tensor, compare: Tensor) -> None:
+        """Sets the products, of which the means of the diagonals are kept."""
+        diagonal = -out.diagonal(dim1=-2, dim2=-1)
+        scale = compare.diagonal(dim1=-2, dim2=-1)[..., : self.dims].mean(-1)
+        self.gamma.copy_(diagonal[..., : self.dims].mean(-1) * scale)
+        self.eta.copy_(diagonal[..., self.dims :].mean(-1) * scale)
+
+
+FORMS: dict[str, type[Factors | Products | Sparse | Steps]] = {
+    "factors": Factors,
+    "products": Products,
+    "sparse": Sparse,
+    "steps": Steps,
+}

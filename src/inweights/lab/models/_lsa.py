@@ -22,8 +22,8 @@ class LSA(Settings):
     """Layers of linear self-attention: von Oswald et al. 2023, Ahn et al. 2023.
 
     - `tied`: whether all layers share their weights.
-    - `form`: "factors" (von Oswald et al.), "products" or "sparse" (Ahn et al.); the last two average over examples,
-      as a softmax does anyway.
+    - `form`: "factors" (von Oswald et al.), "products" or "sparse" (Ahn et al.); these two average over examples, as
+      a softmax does anyway. "steps": nothing but GD++, of which the step sizes are learned.
     - `clip`: entries are kept between −`clip` and `clip` after every layer, 0 for not at all. Von Oswald et al. take 10
       for more than three layers.
     """
@@ -37,7 +37,7 @@ class LSA(Settings):
     def check(self, problems: Problems) -> None:
         at_least(problems, 1, layers=self.layers, heads=self.heads)
         at_least(problems, 0, clip=self.clip)
-        problems.unless(self.form in FORMS, f"`form` is {self.form!r}, but must be factors, products or sparse.")
+        problems.unless(self.form in FORMS, f"`form` is {self.form!r}, but must be factors, products, sparse or steps.")
 
     def build(self, task: Task, points: int) -> LSAModel:
         need_numbers("lsa", task)

@@ -3,7 +3,6 @@
 from inweights.lab.sweep._cell import Cell as Cell
 from inweights.lab.sweep._cell import Result as Result
 from inweights.lab.sweep._grid import cells as cells
-from inweights.lab.sweep._sweep import ENGINES as ENGINES
 from inweights.lab.sweep._sweep import sweep as sweep
 from inweights.lab.sweep._table import rows as rows
 from inweights.lab.sweep._table import write_table as write_table

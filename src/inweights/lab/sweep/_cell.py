@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 import torch
 
 from inweights._errors import InputError
+from inweights.engines import Beat
 from inweights.lab._curves import curves
-from inweights.lab.training import Progress, Recipe, train
+from inweights.lab.training import Recipe, train
 
 
 @dataclass(frozen=True)
@@ -49,26 +49,33 @@ class Result:
         return "failed" if self.message else "done"
 
 
-def run(cell: Cell, folder: Path, prompts: int, after: Callable[[Progress], None] = lambda _: None) -> Result:
-    """Trains and measures a cell in this process. One thread, so that the sums are the same on any machine's cores.
+@dataclass(frozen=True)
+class Training:
+    """A cell as work for an engine: the folder of its files, and how many prompts to measure on."""
 
-    Whatever goes wrong is its result: the other cells have nothing to do with it.
-    """
-    torch.set_num_threads(1)
-    recipe = cell.recipe
-    try:
-        trained = train(recipe, folder, after=after)
+    cell: Cell
+    folder: Path
+    prompts: int
+
+    @property
+    def key(self) -> str:
+        return self.cell.key
+
+    def do(self, folder: Path, beat: Beat) -> Result:
+        """Trains and measures. One thread, so that the sums are the same on any machine's cores."""
+        torch.set_num_threads(1)
+        recipe = self.cell.recipe
+        trained = train(recipe, folder, after=lambda _: beat())
         found = curves(
             recipe.make_task(),
             recipe.points,
             {"model": trained.model},
-            prompts=prompts,
+            prompts=self.prompts,
             clean=recipe.target == "clean",
         )["model"].mean(0)
         if not found.isfinite().all():
             raise InputError("The trained model's errors are not finite numbers.")
-    except InputError as error:
-        return Result(message=str(error))
-    except Exception as error:
-        return Result(message=f"{type(error).__name__}: {error}")
-    return Result(trained.loss, tuple(found.tolist()), trained.seconds)
+        return Result(trained.loss, tuple(found.tolist()), trained.seconds)
+
+    def failed(self, why: str) -> Result:
+        return Result(message=why)

@@ -6,15 +6,10 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from inweights._errors import InputError, unknown
-from inweights._files import folder_for, write_atomic
+from inweights._files import folder_for
+from inweights.engines import choose
 from inweights.lab.sweep import _store as store
-from inweights.lab.sweep._cell import Cell, Result
-from inweights.lab.sweep._engine import Engine, Work
-from inweights.lab.sweep._local import local
-from inweights.lab.sweep._ray import ray
-
-ENGINES: dict[str, Engine] = {"local": local, "ray": ray}
+from inweights.lab.sweep._cell import Cell, Result, Training
 
 
 def sweep(
@@ -32,22 +27,17 @@ def sweep(
     Killed at any moment it can be called again: cells with a result are not trained again. Failed ones are. On CPUs of
     one kind the results are the same bit for bit, whatever the engine.
     """
-    if engine not in ENGINES:
-        raise unknown("engine", engine, ENGINES)
-    if address is not None and engine != "ray":
-        raise InputError(f"--address is {address!r}, but only --engine ray connects to one.")
+    run = choose(engine, address)
     folder_for("--out", out)
     found = {cell.key: done for cell in cells if (done := store.read(out, cell, prompts))}
-    works = [Work(cell, store.folder_of(out, cell), prompts) for cell in cells if cell.key not in found]
+    missing = {cell.key: cell for cell in cells if cell.key not in found}
+    works = [Training(cell, store.folder_of(out, cell), prompts) for cell in missing.values()]
     after(len(found))
     if works:
-        with closing(ENGINES[engine](works, jobs, address)) as answers:
-            for work, answer in answers:
-                work.folder.mkdir(parents=True, exist_ok=True)
-                for name, content in answer.files.items():
-                    write_atomic(work.folder / name, content)
-                if answer.result.status == "done":
-                    store.write(out, work.cell, prompts, answer.result)
-                found[work.cell.key] = answer.result
+        with closing(run(works, jobs, address)) as answers:
+            for key, result in answers:
+                if result.status == "done":
+                    store.write(out, missing[key], prompts, result)
+                found[key] = result
                 after(len(found))
     return [found[cell.key] for cell in cells]

@@ -7,29 +7,31 @@ import os
 import socket
 import sys
 import tempfile
+import threading
 from collections import Counter, deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from inweights._errors import InputError
-from inweights.lab.sweep._cell import Result, run
-from inweights.lab.sweep._engine import RETRIES, Answer, Work, gave_up
+from inweights._files import write_atomic
+from inweights.engines._work import RETRIES, Work, attempt, gave_up, no_beat
+
+T = TypeVar("T")
 
 PATIENCE = 5.0
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
-def ray(works: list[Work], jobs: int | None, address: str | None) -> Generator[tuple[Work, Answer], None, None]:
-    """Cells on the nodes of a cluster, or of one that is started here. Work lost with its node is given out again."""
+def ray(works: Sequence[Work[T]], jobs: int | None, address: str | None) -> Generator[tuple[str, T], None, None]:
+    """Work on the nodes of a cluster, or of one that is started here. Work lost with its node is given out again."""
     with connected(jobs, address) as cluster:
         lost = cluster.exceptions.NodeDiedError, cluster.exceptions.ObjectLostError
         crashed = cluster.exceptions.WorkerCrashedError, cluster.exceptions.OutOfMemoryError
         task = cluster.remote(num_cpus=1, max_retries=0)(away)
         waiting, deaths = deque(works), Counter[str]()
-        given: dict[Any, Work] = {}
+        given: dict[Any, Work[T]] = {}
         while waiting or given:
             while waiting and len(given) < (jobs or len(works)):
                 work = waiting.popleft()
@@ -37,28 +39,31 @@ def ray(works: list[Work], jobs: int | None, address: str | None) -> Generator[t
             (done,), _ = cluster.wait(list(given))
             work = given.pop(done)
             try:
-                answer: Answer = cluster.get(done)
-            except lost:  # not the cell's fault, however often
+                answer, files = cluster.get(done)
+            except lost:  # not the work's fault, however often
                 waiting.appendleft(work)
                 continue
             except crashed as error:
-                deaths[work.cell.key] += 1
-                if deaths[work.cell.key] <= RETRIES:
+                deaths[work.key] += 1
+                if deaths[work.key] <= RETRIES:
                     waiting.appendleft(work)
                     continue
-                answer = gave_up(f"of {type(error).__name__}")
+                answer, files = work.failed(gave_up(f"of {type(error).__name__}")), {}
             except cluster.exceptions.RayError as error:  # a node without the package, perhaps
-                answer = Answer(Result(message=f"Ray could not run it: {str(error).strip().splitlines()[-1]}"))
-            yield work, answer
+                why = f"Ray could not run it: {str(error).strip().splitlines()[-1]}"
+                answer, files = work.failed(why), {}
+            work.folder.mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                write_atomic(work.folder / name, content)
+            yield work.key, answer
 
 
-def away(work: Work) -> Answer:
-    """A cell trained where its folder may not be: in a passing one, whose files go back with the result."""
+def away(work: Work[T]) -> tuple[T, dict[str, bytes]]:
+    """Work done where its folder may not be: in a passing one, whose files go back with the answer."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        result = run(work.cell, folder, work.prompts)
-        result = replace(result, message=result.message.replace(name, str(work.folder)))  # where the files will be
-        return Answer(result, {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()})
+        answer = attempt(work, folder, no_beat)
+        return answer, {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
 
 
 @contextmanager
@@ -79,10 +84,24 @@ def connected(jobs: int | None, address: str | None) -> Iterator[Any]:
         except (ConnectionError, RuntimeError, ValueError) as error:
             what = f"--address is {address!r}, but Ray cannot connect to it" if address else "Ray cannot start here"
             raise InputError(f"{what}: {str(error).partition(chr(10))[0]}") from None
+    mine: Any = Mine()
+    with redirect_stdout(mine):
         try:
             yield module
         finally:
-            module.shutdown()
+            with redirect_stdout(sys.stderr):
+                module.shutdown()
+
+
+class Mine:
+    """Standard output for the thread that makes this, and standard error for all others: those of Ray, which talk
+    whenever they like, also while the command says what it makes of an answer."""
+
+    def __init__(self) -> None:
+        self.thread, self.out = threading.get_ident(), sys.stdout
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.out if threading.get_ident() == self.thread else sys.stderr, name)
 
 
 def knock(address: str) -> None:

@@ -7,22 +7,23 @@ import os
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, TypeVar
 
-from inweights.lab.sweep._cell import run
-from inweights.lab.sweep._engine import RETRIES, Answer, Work, gave_up
-from inweights.lab.training import Progress
+from inweights.engines._work import RETRIES, Work, attempt, gave_up
+
+T = TypeVar("T")
 
 # A forked process inherits the threads' locks of torch, but not the threads.
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def local(works: list[Work], jobs: int | None, address: str | None) -> Generator[tuple[Work, Answer], None, None]:
-    """Cells on as many processes as there are cores, or `jobs`. A cell whose process dies goes on in another."""
+def local(works: Sequence[Work[T]], jobs: int | None, address: str | None) -> Generator[tuple[str, T], None, None]:
+    """Work on as many processes as there are cores, or `jobs`. Work whose process dies is given to another."""
     waiting, deaths = deque(works), Counter[str]()
-    workers: list[Worker] = []
+    workers: list[Worker[T]] = []
     try:
         while waiting or workers:
             while waiting and len(workers) < (jobs or os.cpu_count() or 1):
@@ -31,42 +32,42 @@ def local(works: list[Work], jobs: int | None, address: str | None) -> Generator
             for worker in [w for w in workers if w.connection in ready]:
                 work, answer = worker.work, worker.answer()
                 if answer is None:
-                    deaths[work.cell.key] += 1
-                    if deaths[work.cell.key] <= RETRIES:
+                    deaths[work.key] += 1
+                    if deaths[work.key] <= RETRIES:
                         waiting.appendleft(work)
                     else:
-                        answer = gave_up(f"with exit code {worker.process.exitcode}")
+                        answer = work.failed(gave_up(f"with exit code {worker.process.exitcode}"))
                 if worker.process.is_alive() and waiting:
                     worker.give(waiting.popleft())
                 else:
                     worker.stop()
                     workers.remove(worker)
                 if answer is not None:
-                    yield work, answer
+                    yield work.key, answer
     finally:
         for worker in workers:
             worker.stop()
 
 
-class Worker:
+class Worker(Generic[T]):
     """A process with work."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work[T]) -> None:
         self.connection, theirs = SPAWN.Pipe()
         self.process = SPAWN.Process(target=serve, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
         self.give(work)
 
-    def give(self, work: Work) -> None:
+    def give(self, work: Work[T]) -> None:
         self.work = work
         with suppress(OSError):  # it is dead: so its answer will say
             self.connection.send(work)
 
-    def answer(self) -> Answer | None:
+    def answer(self) -> T | None:
         """Its answer, or None if it died."""
         try:
-            answer: Answer = self.connection.recv()
+            answer: T = self.connection.recv()
         except (EOFError, OSError):
             self.process.join()
             return None
@@ -80,14 +81,14 @@ class Worker:
 
 def serve(connection: Connection) -> None:
     """What a worker does: work until there is no more, or nobody is left to do it for."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep, which then stops its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who gives out the work, and then stops the workers
     parent = multiprocessing.parent_process()
 
-    def after(_: Progress) -> None:
+    def beat() -> None:
         if parent is not None and not parent.is_alive():
             sys.exit()
 
     with suppress(EOFError, OSError):
         while True:
-            work: Work = connection.recv()
-            connection.send(Answer(run(work.cell, work.folder, work.prompts, after)))
+            work: Work[Any] = connection.recv()
+            connection.send(attempt(work, work.folder, beat))

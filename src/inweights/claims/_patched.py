@@ -1,0 +1,155 @@
+"""Patches put to the test: on random models of a family, and on SmolLM2 token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from inweights.claims._trial import Trial
+from inweights.models import Model, Patch, Prompt, patch, verify
+from inweights.models._generate import plain
+from inweights.models._hidden import hidden, run, with_hidden
+from inweights.models._patch import full_precision
+from inweights.models._run import goals, inputs, solving
+from inweights.models._tiny import tiny
+from inweights.theory import exchanged
+
+TOKENS = 20
+PROMPTS = (
+    "Write a single-sentence weather forecast for Mars, from the perspective of a slightly annoyed robot:",
+    "Constraint: No 'e's. Topic: The meaning of life. Length: Exactly 20 words. Write:",
+    "Explain what a 'bug' is in computer programming, but explain it to a 16th-century medieval peasant. Use 20 words "
+    "or less:",
+    "Topic: Three siblings named Jack, Fred, and Alice. Task: Write one 5-7-5 haiku about them:",
+    "We can absorb the impact of a prompt for a modern language model such as Gemma into the MLP weights. Write a "
+    "two-line rhyming couplet about this fact:",
+)
+"""The five prompts of the paper's experiments: the inputs to be given, word by word."""
+
+
+def random_model(trial: Trial, family: str, change: Callable[[nn.Module], None] = lambda net: None) -> Model:
+    """A small model of a family, every parameter random, float64; `change` may alter it before it is looked at."""
+    net = tiny(family, trial.seed)
+    with torch.no_grad():
+        change(net)
+    return Model(net.to(trial.device))
+
+
+def random_ids(trial: Trial, count: int) -> Tensor:
+    """Texts of `TOKENS` random tokens, `(count, TOKENS)`."""
+    return torch.randint(3, 99, (count, TOKENS), generator=trial.generator())
+
+
+def last_token(model: Model, ids: Tensor) -> Prompt:
+    """All but the last token of a text `(n,)` as the context of the last one."""
+    return Prompt(model, ids[:-1], ids[-1:])
+
+
+def input_side(made: Patch) -> Patch:
+    """The same patch without what its output controls add."""
+    return replace(made, blocks=tuple(replace(b, added={}, moved={}) for b in made.blocks))
+
+
+def family_errors(trial: Trial, *families: str) -> tuple[Tensor, Tensor]:
+    """The largest logit error of the patched model for each family and text, and the same without output controls."""
+    errors, controls = [], []
+    for family in families:
+        model = random_model(trial, family)
+        for ids in random_ids(trial, trial.size(2, 8)):
+            prompt = last_token(model, ids)
+            made = patch(prompt)
+            errors.append(verify(prompt, made).max_abs_logit_error)
+            controls.append(verify(prompt, input_side(made)).max_abs_logit_error)
+    return torch.tensor(errors, dtype=torch.float64), torch.tensor(controls, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A greedy continuation, patched anew for each of its tokens. All `(tokens,)`.
+
+    - `error`, `bare_error`: largest logit errors of the patched model and of the model without changes, both on the
+      current token alone.
+    - `match`, `bare_match`: whether the most likely next token is that of the prompted model.
+    """
+
+    error: Tensor
+    bare_error: Tensor
+    match: Tensor
+    bare_match: Tensor
+
+
+@cache
+def _prompted(model: Model, text: str, tokens: int) -> Tensor:
+    """The ids of a text and of the greedy tokens that follow, `(1, n + tokens)`."""
+    ids = torch.tensor([model.tokenizer(text)["input_ids"]], device=model.device)
+    at = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
+    with torch.no_grad():
+        said = plain(model.model, ids, at, tokens)
+    return torch.cat([ids, torch.tensor([said], device=ids.device)], 1)
+
+
+@cache
+def replayed(model: Model, text: str, tokens: int, stable: bool) -> Replayed:
+    """For every token of the prompted model's greedy continuation: everything before the current token is folded, and
+    the model runs on that token alone, at its position. The history is always that of the prompted model."""
+    net, ids = model.model, _prompted(model, text, tokens)
+    found = []
+    for n in range(ids.shape[1] - tokens, ids.shape[1]):
+        prompt = last_token(model, ids[0, :n])
+        own = prompt.reduced_ids
+        made = patch(prompt, stable=stable)
+        with torch.no_grad(), full_precision(model):
+            wanted = run(net, prompt.ids, **inputs(net, prompt.ids, None))[0, -1]
+            bare = run(net, own, **inputs(net, own, prompt.reduced_positions))[0, -1]
+            with made.applied(model):
+                said = run(net, own, **inputs(net, own, prompt.reduced_positions))[0, -1]
+        best = wanted.argmax()
+        found.append(
+            [*((x - wanted).abs().max().double() for x in (said, bare)), *(x.argmax() == best for x in (said, bare))]
+        )
+    return Replayed(*(torch.stack([torch.as_tensor(v, dtype=torch.float64).cpu() for v in c]) for c in zip(*found)))
+
+
+@contextmanager
+def disturbed(model: Model, seed: int, size: float) -> Iterator[list[Tensor]]:
+    """While active, every coordinate of what a block says is off by a random share of it, normal with deviation
+    `size`; the same seed, the same shares. What the blocks said then is in the list."""
+    generator = torch.Generator().manual_seed(seed)
+    said: list[Tensor] = []
+
+    def hook(module: nn.Module, args: object, out: object) -> object:
+        h = hidden(out)
+        noise = torch.randn(h.shape, generator=generator, dtype=torch.float64).to(h)
+        said.append(h * (1 + size * noise))
+        return with_hidden(out, said[-1])
+
+    handles = [model.model.get_submodule(b.name).register_forward_hook(hook) for b in model.anatomy.blocks]
+    try:
+        yield said
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def disturbed_errors(prompt: Prompt, size: float, seed: int, solved_with: int | None) -> Tensor:
+    """The relative error of the stream after each block and of the logits, `(blocks + 1,)`, where blocks are disturbed
+    by the noise of `seed`, and patches were made on streams with the noise of `solved_with` (on clean ones: None)."""
+    model, net = prompt.model, prompt.model.model
+    own, rows = prompt.reduced_ids, prompt.reduced_rows
+    again = inputs(net, own, prompt.reduced_positions)
+    with torch.no_grad(), full_precision(model):
+        wanted, logits = goals(net, model.anatomy, prompt.ids, prompt.query_rows)
+        with solving(net, model.anatomy, wanted, rows, "token", stable=False) as blocks:
+            # Hooks run in the order in which they were set: the noise comes after the patch of each block.
+            with disturbed(model, solved_with or 0, 0.0 if solved_with is None else size):
+                run(net, own, **again)
+        new = {name: value for b in blocks for name, value in b.at(0).parameters(net).items()}
+        with exchanged(net, new), disturbed(model, seed, size) as said:
+            last = run(net, own, **again)[0, rows]
+    pairs = [(h[0, rows], wanted[b.name].said) for h, b in zip(said, model.anatomy.blocks, strict=True)]
+    return torch.stack([((a - b).norm() / b.norm()).double().cpu() for a, b in [*pairs, (last, logits)]])

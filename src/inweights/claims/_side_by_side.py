@@ -1,0 +1,67 @@
+"""Trials side by side: those that are not in the cache are given to an engine, and what they found is kept here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from inweights._errors import InputError
+from inweights.claims._keep import Kept, key, read
+from inweights.claims._ledger import Job, Results, do, one_by_one
+from inweights.claims._papers import load_all
+from inweights.engines import Beat, choose
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """A trial as work for an engine. What it found is its answer, and a file for the cache of who asked: under the key
+    of the code that made it, so that a node with another version spoils nothing."""
+
+    job: Job
+    folder: Path
+
+    @property
+    def key(self) -> str:
+        return self.job.name
+
+    def do(self, folder: Path, beat: Beat) -> Kept:
+        """One thread: each trial has one core, and the sums are the same whatever the number of cores."""
+        torch.set_num_threads(1)
+        return do(replace(self.job, trial=replace(self.job.trial, beat=beat)), folder)
+
+    def failed(self, why: str) -> Kept:
+        return Kept.of(None, "broken", why, 0.0)
+
+
+def side_by_side(engine: str, jobs: int | None, address: str | None) -> Results:
+    """How trials are made, for `run`: by `ray`, or by `jobs` processes of this machine. One process is this one."""
+    answers = choose(engine, address)
+    if engine == "local" and (jobs or 1) == 1:
+        return one_by_one
+
+    def results(asked: list[Job]) -> Iterator[tuple[Job, Kept]]:
+        if engine == "ray" and any(job.trial.device != "cpu" for job in asked):
+            raise InputError("--engine ray runs trials on CPUs: leave out --device, or --engine.")
+        waiting: dict[str, Measuring] = {}
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # here too: entries say with how many they were made
+        try:
+            for job in asked:
+                here = key(load_all()[job.id], job.trial)
+                kept = read(here)
+                if kept is not None:
+                    yield job, kept
+                else:
+                    waiting[job.name] = Measuring(job, here.parent)
+            if waiting:
+                with closing(answers(list(waiting.values()), jobs, address)) as found:
+                    for name, kept in found:
+                        yield waiting[name].job, kept
+        finally:
+            torch.set_num_threads(threads)
+
+    return results

@@ -1,0 +1,281 @@
+"""Transformers learn in-context by gradient descent (von Oswald et al. 2023): what trained models do."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights.claims._claim import Found, Plot, claim
+from inweights.claims._descent import (
+    FITTED,
+    TESTED,
+    Answers,
+    best_descent,
+    excess,
+    mean_square,
+    prompts,
+    sensitivities,
+    trained,
+)
+from inweights.claims._papers import OSWALD
+from inweights.claims._trial import Trial
+from inweights.lab.models import LSA, LSAModel, SeparateModel, gd_construction, interpolate
+from inweights.lab.tasks import SHIFTS, Sample, Uniform
+from inweights.lab.training import build
+
+D = N = 10
+PAPER_LOSS = 0.2062
+"""Of one step of gradient descent with the best η, half the mean square."""
+
+
+def task() -> Uniform:
+    return Uniform(dims=D)
+
+
+def tested(trial: Trial) -> Sample:
+    """Prompts with 10 examples: 2,000 or 10,000."""
+    return prompts(trial, task(), trial.size(2000, 10_000), N)
+
+
+def one_step(trial: Trial) -> LSAModel:
+    """One step of gradient descent with the best η."""
+    return best_descent(trial, task(), N, 1).model(D)
+
+
+def alignment(model: Answers, descent: Answers, sample: Sample) -> dict[str, float]:
+    """How near a model is to gradient descent: in its loss, its sensitivities to the query, its answers."""
+    here, there = (sensitivities(each, sample)[0] for each in (model, descent))
+    return {
+        "loss": excess(model, descent, sample),
+        "cosine": F.cosine_similarity(here, there).mean().item(),
+        "difference": (model(sample.xs, sample.ys) - descent(sample.xs, sample.ys)).abs().mean().item(),
+    }
+
+
+@claim("oswald-one-layer", OSWALD, "Figure 2", cost=(5, 20), needs=("lsa-1", "lsa-1-shuffled"))
+def one_layer(trial: Trial) -> Found:
+    """A trained layer of linear self-attention is a step of gradient descent: in its loss, in how its answers change
+    with the query, and in its answers.
+
+    Measured: by what part its loss is above that of descent with the best η; the mean cosine of the two gradients with
+    respect to the query; the mean distance of the two answers.
+
+    Control: the same of a model that was trained on labels of other functions.
+
+    Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 or 10,000 prompts, float64.
+    """
+    sample, descent = tested(trial), one_step(trial)
+    model, control = (alignment(trained(trial, n), descent, sample) for n in ("lsa-1", "lsa-1-shuffled"))
+    told = {"loss of descent": mean_square(descent, sample) / 2, "paper": PAPER_LOSS}
+    return Found({name: (value, control[name]) for name, value in model.items()}, told=told)
+
+
+@claim("oswald-interpolation", OSWALD, "Figure 2", cost=(5, 20), needs=("lsa-1", "lsa-1-shuffled"))
+def interpolation(trial: Trial) -> Found:
+    """Weights half-way between the trained ones and those of the construction have the loss of gradient descent.
+
+    Measured: by what part the loss of the mixture is above that of descent with the best η.
+
+    Control: the same with a model that was trained on labels of other functions.
+
+    Settings: as of one layer; both models are brought to one scale before they are mixed.
+    """
+    sample, best = tested(trial), one_step(trial)
+
+    def mixed(name: str) -> float:
+        return excess(interpolate(trained(trial, name), best), best, sample)
+
+    return Found({"loss": (mixed("lsa-1"), mixed("lsa-1-shuffled"))})
+
+
+@claim("oswald-two-layers", OSWALD, "Figure 3", cost=(15, 40), needs=("lsa-2", "lsa-1"))
+def two_layers(trial: Trial) -> Found:
+    """Two layers with the same weights do better than two steps of gradient descent, and as well as two of GD++.
+
+    Measured: by what part their loss is above (below, if negative) that of the best two equal steps of either.
+
+    Control: the same of the model with one layer.
+
+    Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 or 10,000 prompts, float64.
+    """
+    sample = tested(trial)
+    plain, better = (best_descent(trial, task(), N, 2, plus=plus, tied=True) for plus in (False, True))
+    model, control = trained(trial, "lsa-2"), trained(trial, "lsa-1")
+    rivals = {"against_gd": plain.model(D), "against_plus": better.model(D)}
+    (out,), (compare,) = (each.squeeze(1) for each in model.form.products())
+    read = -(out.diagonal()[:D].mean() * compare.diagonal()[:D].mean()).item()
+    return Found(
+        {name: (excess(model, rival, sample), excess(control, rival, sample)) for name, rival in rivals.items()},
+        told={"gamma in the weights": read, "gamma of GD++": better.gamma[0].item()},
+    )
+
+
+@claim("oswald-depth", OSWALD, "Figure 3", cost=(5, 20), needs=("lsa-5", "gdpp-5", "lsa-2"))
+def depth(trial: Trial) -> Found:
+    """Five layers, each with weights of its own, do as well as five steps of GD++ with an η and a γ each.
+
+    Measured: by what part their loss is above that of GD++, whose numbers were learned in the same way.
+
+    Control: the same of the model with two layers.
+
+    Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 or 10,000 prompts, float64.
+    """
+    sample = tested(trial)
+    model, control, better = (trained(trial, name) for name in ("lsa-5", "lsa-2", "gdpp-5"))
+    told = {"loss": mean_square(model, sample) / 2, "loss of GD++": mean_square(better, sample) / 2}
+    return Found({"against_plus": (excess(model, better, sample), excess(control, better, sample))}, told=told)
+
+
+@claim("oswald-out-of-distribution", OSWALD, "Figure 2", cost=(5, 30), needs=("lsa-1", "lsa-1-shuffled"))
+def out_of_distribution(trial: Trial) -> Found:
+    """Where inputs or weights are larger or smaller than in training, the trained layer errs as gradient descent does.
+
+    Measured: the largest difference of the logarithms of the two losses, over both shifts.
+
+    Control: the same of a model that was trained on labels of other functions.
+
+    Settings: factors from 0.5 to 1.5; 10 dimensions, 10 examples, 2,000 or 10,000 prompts for each, float64.
+    """
+    factors = torch.linspace(0.5, 1.5, trial.size(5, 11)).tolist()
+    models = {
+        "trained": trained(trial, "lsa-1"),
+        "descent": one_step(trial),
+        "shuffled": trained(trial, "lsa-1-shuffled"),
+    }
+    losses: dict[str, dict[str, list[float]]] = {}
+    for shift in ("scaled-inputs", "scaled-weights"):
+        lines: dict[str, list[float]] = {name: [] for name in models}
+        for factor in factors:
+            sample = prompts(trial, SHIFTS.make(shift, factor=factor).on(task()), trial.size(2000, 10_000), N)
+            for name, model in models.items():
+                lines[name].append(mean_square(model, sample) / 2)
+        losses[shift] = lines
+
+    def farthest(name: str) -> float:
+        pairs = [pair for lines in losses.values() for pair in zip(lines[name], lines["descent"], strict=True)]
+        return max(abs(math.log(a / b)) for a, b in pairs)
+
+    plot = Plot("Inputs times a factor", "factor", "loss", factors, losses["scaled-inputs"], log="y")
+    return Found({"log_ratio": (farthest("trained"), farthest("shuffled"))}, plot)
+
+
+HEADS = ("softmax-1", "softmax-2", "lsa-1", "lsa-1-heads")
+
+
+@claim("oswald-softmax-heads", OSWALD, "Appendix A.9", cost=(5, 20), needs=HEADS)
+def softmax_heads(trial: Trial) -> Found:
+    """One head of softmax attention stays behind gradient descent; a second one makes good for much of it.
+
+    Measured: by how much more the loss of one head is above that of a step of descent than the loss of two, as a part
+    of the loss of descent.
+
+    Control: the same of linear attention, which needs no second head.
+
+    Settings: one layer, 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 or 10,000 prompts, float64.
+    """
+    sample, descent = tested(trial), one_step(trial)
+    above = {name: excess(trained(trial, name), descent, sample) for name in HEADS}
+    return Found(
+        {"gap": (above["softmax-1"] - above["softmax-2"], above["lsa-1"] - above["lsa-1-heads"])},
+        told={name: above[name] for name in ("softmax-1", "softmax-2")},
+    )
+
+
+def brought_together(model: SeparateModel, sample: Sample) -> Tensor:
+    """How much more the first layer's outputs depend on the token's partner than on others: `(2, prompts)`.
+
+    First at inputs, whose partner is the label after them, then at labels, whose partner is the input before. By the
+    norms of the derivatives of `(x, y)` after the layer with respect to `(x, y)` before it; without positions, and
+    without the token itself, which every layer keeps.
+    """
+    tokens = model.tokens(sample.xs, sample.ys).requires_grad_()
+    count, told = tokens.shape[1], model.dims + model.outputs
+    at = torch.arange(count - 1)  # the last is the query, which has no label
+    after = model.copied(tokens)[:, :-1, :told].sum(0)  # prompts do not see each other
+    squares = torch.zeros(len(tokens), count - 1, count).to(tokens)
+    for row, one in enumerate(after):
+        for entry in one:
+            (slopes,) = torch.autograd.grad(entry, tokens, retain_graph=True)
+            squares[:, row] += slopes[..., :told].square().sum(-1)
+    norms = squares.sqrt()
+    own, partner = norms[:, at, at], norms[:, at, at ^ 1]
+    others = (norms.sum(-1) - own - partner) / (count - 2)
+    return torch.stack([partner[:, i::2].mean(1) / others[:, i::2].mean(1) for i in (0, 1)])
+
+
+@claim("oswald-copying", OSWALD, "Figure 5", cost=(5, 20), needs=("copying",))
+def copying(trial: Trial) -> Found:
+    """If inputs and labels are tokens of their own, the first of two layers learns to bring each label and its input
+    together.
+
+    Measured: how much more the first layer's output at a token depends on its partner than on the others on average:
+    by the norms of derivatives, at inputs or at labels, whichever is more.
+
+    Control: the same of the untrained model.
+
+    Settings: 10 dimensions, 10 examples as 21 tokens, inputs U(−½, ½); 8 or 32 prompts, float64. The paper looks at
+    inputs, and while the loss has not fallen yet; this after the training, and at both, since either will do.
+    """
+    sample = prompts(trial, task(), trial.size(8, 32), N)
+    model, untrained = (m.to(sample.xs) for m in (trial.trained("copying"), build(trial.recipe("copying"))))
+    assert isinstance(model, SeparateModel)
+    assert isinstance(untrained, SeparateModel)
+    found, control = (brought_together(m, sample) for m in (model, untrained))
+    told = {
+        "at inputs": found[0].mean().item(),
+        "at labels": found[1].mean().item(),
+        "loss above one step of descent": excess(model, one_step(trial), tested(trial)),
+    }
+    larger, of_control = (each[each.mean(1).argmax()] for each in (found, control))
+    return Found({"ratio": (larger, of_control)}, told=told)
+
+
+def example_weights(model: Answers, sample: Sample) -> float:
+    """The correlation of an answer's derivatives by the labels with the products of their inputs and the query."""
+    products = (sample.xs[:, :-1] @ sample.xs[:, -1:].mT).flatten()
+    return torch.corrcoef(torch.stack([sensitivities(model, sample)[1].flatten(), products]))[0, 1].item()
+
+
+@claim("oswald-example-weights", OSWALD, "Proposition 1", cost=(5, 20), needs=("lsa-1", "lsa-1-shuffled"))
+def weights_of_examples(trial: Trial) -> Found:
+    """A trained layer weighs the label of each example as gradient descent does: by the product of its input with the
+    query.
+
+    Measured: the correlation of the derivatives of answers by the labels with these products.
+
+    Control: the same of a model that was trained on labels of other functions.
+
+    Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 or 10,000 prompts, float64.
+    """
+    sample = tested(trial)
+    found = [example_weights(trained(trial, name), sample) for name in ("lsa-1", "lsa-1-shuffled")]
+    return Found({"correlation": (found[0], found[1])})
+
+
+@claim("oswald-sine", OSWALD, "Figure 4", cost=(5, 20), needs=("sine", "sine-gd"))
+def sine(trial: Trial) -> Found:
+    """A wide layer and a layer of linear self-attention, trained on sine waves, do as well as a wide layer that was
+    trained for one step of gradient descent on its features.
+
+    Measured: the absolute difference of the logarithms of the two losses.
+
+    Control: the same of gradient descent on the inputs themselves, with the best η.
+
+    Settings: amplitudes 0.1 to 5, 10 examples, 40 features by 160 hidden units; 2,000 or 10,000 prompts, float64.
+    """
+    waves = trial.recipe("sine").make_task()
+    sample, shown = (prompts(trial, waves, trial.size(2000, 10_000), N, step) for step in (TESTED, FITTED))
+    descent, model = (mean_square(trained(trial, name), sample) for name in ("sine-gd", "sine"))
+    raw = mean_square(on_inputs(shown), sample)
+    told = {"loss": model / waves.power, "loss of descent": descent / waves.power}
+    return Found({"log_ratio": (abs(math.log(model / descent)), abs(math.log(raw / descent)))}, told=told)
+
+
+def on_inputs(shown: Sample) -> LSAModel:
+    """A step of gradient descent, of the size that is best for these prompts: answers are proportional to it."""
+    once = gd_construction(LSAModel(LSA(), shown.xs.shape[2], 1).to(shown.xs), 1.0, N).requires_grad_(False)
+    answers, ys = once(shown.xs, shown.ys)[:, -1], shown.ys[:, -1]
+    return gd_construction(once, ((answers @ ys) / (answers @ answers)).item(), N)

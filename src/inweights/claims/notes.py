@@ -1,0 +1,364 @@
+"""The notes that this project began with: what they say beyond the papers, mistakes included, and what holds instead."""
+
+from __future__ import annotations
+
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from inweights.blocks import absorb
+from inweights.claims._claim import Found, Plot, claim
+from inweights.claims._papers import NOTES
+from inweights.claims._random_blocks import block_and_prompts, largest
+from inweights.claims._trial import Trial
+from inweights.claims.learning_without_training_dynamics import (
+    descent_error,
+    peeling_error,
+    products,
+    token_factors,
+)
+from inweights.lab.models import LSA, Learner, LSAModel, gdpp_construction
+from inweights.lab.predictors import GD, OLS, SGD, Predictor, Ridge
+from inweights.lab.tasks import Linear, Sample
+from inweights.lab.training import read
+from inweights.theory import Update, blind_to
+
+LENGTHS = list(range(5, 51, 5))
+"""The context lengths of the note's figure."""
+
+
+def regression(trial: Trial, prompts: int, points: int, *, dims: int = 5, noise: float = 0.1) -> Sample:
+    """Linear functions with noisy labels, float64."""
+    return Linear(dims=dims, noise=noise).sample(trial.draw(prompts, dtype=torch.float64), points)
+
+
+def asked_after(sample: Sample, queries: Tensor) -> tuple[Tensor, Tensor]:
+    """Examples `X` `(batch, n, dims)` and `y` `(batch, n)`, and the sums `Σ (x·x_i) y_i` for queries `(batch, k, dims)`:
+    the note's linear attention, with no softmax and no scale, `(batch, k)`, and its scores `(batch, k, n)`."""
+    scores = queries @ sample.xs.mT
+    return (scores @ sample.ys.unsqueeze(-1)).squeeze(-1), scores
+
+
+def one_step(sample: Sample, queries: Tensor) -> Tensor:
+    """What one step of gradient descent from zero, of rate 1 on the mean of the halved squares, answers `(batch, k)`."""
+    n = sample.xs.shape[1]
+    w = torch.zeros(len(sample.xs), sample.xs.shape[2], dtype=sample.xs.dtype, requires_grad=True)
+    missed = (sample.xs @ w.unsqueeze(-1)).squeeze(-1) - sample.ys
+    slope = torch.autograd.grad(missed.square().sum() / (2 * n), w)[0]
+    return (queries @ -slope.unsqueeze(-1)).squeeze(-1)
+
+
+def miss_at_best_rate(answers: Tensor, step: Tensor) -> float:
+    """The largest difference of answers `(batch, k)` from a step of gradient descent, at the best rate for each prompt."""
+    rate = (answers * step).sum(-1, keepdim=True) / step.square().sum(-1, keepdim=True)
+    return largest(answers, rate * step)
+
+
+def softmax_answers(sample: Sample, scores: Tensor) -> Tensor:
+    """The same attention with a softmax."""
+    return (scores.softmax(-1) @ sample.ys.unsqueeze(-1)).squeeze(-1)
+
+
+@claim("note-attention-demo", NOTES, "004, section 8.1", exact=True, cost=(0.2, 0.5))
+def attention_demo(trial: Trial) -> Found:
+    """The demonstration's attention, Σ s_i y_i / Σ s_i² with scores s_i = x·x_i, is a step of gradient descent.
+
+    Measured: the largest difference of its answers from those of one step from zero, at the rate that suits the context
+    best, over 20 queries of each context.
+
+    Control: softmax attention, which is no step either.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, 50 contexts (full: 500), float64, as in the note.
+    """
+    sample = regression(trial, trial.size(50, 500), 20)
+    queries = trial.draw(len(sample.xs), 1, dtype=torch.float64).normal(20, 5)
+    summed, scores = asked_after(sample, queries)
+    demo = summed / (scores.square().sum(-1) + 1e-6)
+    step = one_step(sample, queries)
+    value, control = (miss_at_best_rate(a, step) for a in (demo, softmax_answers(sample, scores)))
+    return Found({"error": (value, control)})
+
+
+@claim("note-attention-corrected", NOTES, "004, section 8.1", exact=True, cost=(0.2, 0.5))
+def attention_corrected(trial: Trial) -> Found:
+    """With the factor η/N and weights that start at zero, the note's linear attention is one step of gradient descent
+    with rate η on the mean of the halved squares.
+
+    Measured: the largest difference of its answers from those of that step, the gradient by autograd.
+
+    Control: the division by Σ s_i² in place of the factor, as in the demonstration.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, η = 0.7, 50 contexts (full: 500) of 20 queries, float64.
+    """
+    eta = 0.7
+    sample = regression(trial, trial.size(50, 500), 20)
+    queries = trial.draw(len(sample.xs), 1, dtype=torch.float64).normal(20, 5)
+    summed, scores = asked_after(sample, queries)
+    step = eta * one_step(sample, queries)
+    demo = summed / (scores.square().sum(-1) + 1e-6)
+    return Found({"error": (largest(eta / 20 * summed, step), largest(demo, step))})
+
+
+def errors_after(model: Predictor, trial: Trial, prompts: int, examples: int, *, noise: float = 0.1) -> Tensor:
+    """Squared errors against labels without noise after so many examples, `(prompts,)`: 10 dimensions, as in the note."""
+    sample = Linear(dims=10, noise=noise).sample(trial.draw(prompts, examples), examples + 1)
+    if isinstance(model, Learner):
+        with torch.no_grad():
+            answers = model(sample.xs, sample.ys)[:, -1]
+    else:
+        answers = model.predict_prefixes(sample.xs, sample.ys)[:, -1]
+    return (answers - sample.hidden["clean"][:, -1]).square()
+
+
+def untrained(trial: Trial) -> Learner:
+    """The note's encoder before any training."""
+    recipe = read("seed-encoder")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(trial.seed)
+        return recipe.make_model().eval()
+
+
+@claim("note-encoder", NOTES, "004, section 8.2", cost=(5, 60), needs=("seed-encoder",))
+def encoder(trial: Trial) -> Found:
+    """The note's small encoder learns linear regression in context almost as well as least squares does it.
+
+    Measured: its mean squared error over that of OLS on the same prompts, both against labels without noise.
+
+    Control: the encoder untrained.
+
+    Settings: recipe `seed-encoder`: 10 dimensions, 20 examples with noise 0.1; 1,000 prompts (full: 10,000).
+    """
+    prompts = trial.size(1000, 10_000)
+    model = trial.trained("seed-encoder").cpu()
+    ols, ridge = (errors_after(p, trial, prompts, 20).mean() for p in (OLS(), Ridge(penalty=0.01)))
+    value, control = (float(errors_after(m, trial, prompts, 20).mean() / ols) for m in (model, untrained(trial)))
+    return Found({"against_ols": (value, control)}, told={"OLS": float(ols), "ridge": float(ridge)})
+
+
+@claim("note-context-length", NOTES, "004, section 8.3", cost=(10, 60), needs=("seed-encoder",))
+def context_length(trial: Trial) -> Found:
+    """The longer the context, the smaller the encoder's error, over the lengths of the note's figure.
+
+    Measured: the rank correlation of its mean squared error with the length, 5, 10, … 50.
+
+    Control: the encoder untrained.
+
+    Settings: recipe `seed-encoder`, trained with 20 examples; 500 prompts for each length (full: 5,000), noise 0.1.
+    """
+    prompts = trial.size(500, 5000)
+    models = {"trained": trial.trained("seed-encoder").cpu(), "untrained": untrained(trial), "ols": OLS()}
+    return lengths_compared(models, trial, prompts)
+
+
+def lengths_compared(models: dict[str, Predictor], trial: Trial, prompts: int) -> Found:
+    """The rank correlations of the errors of "trained" and "untrained" with the length, and all errors as a figure."""
+    lines = {name: [float(errors_after(m, trial, prompts, n).mean()) for n in LENGTHS] for name, m in models.items()}
+    ranks = {name: float(spearmanr(LENGTHS, line).statistic) for name, line in lines.items()}
+    plot = Plot("Error and length of the context", "examples", "mean squared error", LENGTHS, lines, log="y")
+    short = float(spearmanr(LENGTHS[:4], lines["trained"][:4]).statistic)
+    return Found({"rank_correlation": (ranks["trained"], ranks["untrained"])}, plot, {"up to 20 examples": short})
+
+
+@claim("note-ols-reference", NOTES, "004, sections 8.2 and 8.3", cost=(3, 10))
+def ols_reference(trial: Trial) -> Found:
+    """Least squares is the reference for contexts with noisy labels: nothing does better by more than 1%.
+
+    Measured: the mean squared error of OLS over that of ridge regression with the penalty of the noise, the largest
+    over the lengths of the note's figure, 5, 10, … 50.
+
+    Control: noise 1, where shrinking is known to help.
+
+    Settings: 10 dimensions, noise 0.1, 2,000 prompts for each length (full: 20,000), against labels without noise.
+    """
+    prompts = trial.size(2000, 20_000)
+    ratios = {}
+    for noise in (0.1, 1.0):
+        rivals: tuple[Predictor, ...] = (OLS(), Ridge(penalty=noise**2))
+        each = [[errors_after(p, trial, prompts, n, noise=noise).mean() for p in rivals] for n in LENGTHS]
+        ratios[noise] = [float(ols / ridge) for ols, ridge in each]
+    plot = Plot(
+        "OLS against ridge", "examples", "mean squared error, OLS over ridge", LENGTHS,
+        {f"noise {noise:g}": line for noise, line in ratios.items()}, log="y",
+    )  # fmt: skip
+    told = {"at 20 examples": ratios[0.1][LENGTHS.index(20)]}
+    return Found({"against_ridge": (max(ratios[0.1]), max(ratios[1.0]))}, plot, told)
+
+
+def plus_plus(sample: Sample, eta: float, gamma: float) -> Tensor:
+    """The weights of two steps of GD++ as von Oswald et al. define it, `(batch, dims)`: a plain step, and at the same
+    time x ← (I − γ X Xᵀ) x for all inputs, the query included."""
+    X, y = sample.xs, sample.ys.unsqueeze(-1)
+    n, identity = X.shape[1], torch.eye(X.shape[2], dtype=X.dtype)
+    change, w, missed = identity.expand(len(X), -1, -1), torch.zeros_like(X[:, 0].unsqueeze(-1)), y
+    for _ in range(2):
+        step = eta / n * X.mT @ missed  # in the inputs as they are now
+        w = w + change.mT @ step
+        missed = missed - X @ step
+        now = identity - gamma * X.mT @ X
+        X, change = X @ now, now @ change
+    return w.squeeze(-1)
+
+
+def newton_miss(w: Tensor, sample: Sample) -> float:
+    """The largest difference of weights from −η H⁻¹ ∇ at zero, at the best η for each prompt."""
+    X, y = sample.xs, sample.ys.unsqueeze(-1)
+    return miss_at_best_rate(w, torch.linalg.solve(X.mT @ X, X.mT @ y).squeeze(-1))
+
+
+@claim("note-plus-is-newton", NOTES, "004, section 2.4", exact=True, cost=(0.2, 0.5))
+def plus_is_newton(trial: Trial) -> Found:
+    """GD++ is a step along −H⁻¹ ∇L: it uses the inverse of the Hessian.
+
+    Measured: the largest difference of the weights after two layers of GD++ from −η H⁻¹ ∇L at zero, at the η that suits
+    each prompt best.
+
+    Control: two steps of plain gradient descent.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, η = 0.5, γ = 0.01; 50 prompts (full: 500), float64.
+    """
+    sample = regression(trial, trial.size(50, 500), 20)
+    value, control = (newton_miss(plus_plus(sample, 0.5, gamma), sample) for gamma in (0.01, 0.0))
+    return Found({"error": (value, control)})
+
+
+@claim("note-plus-corrected", NOTES, "004, section 2.4", exact=True, cost=(0.5, 1))
+def plus_corrected(trial: Trial) -> Found:
+    """GD++ is a step of plain gradient descent and a transform of the data, x ← (I − γ X Xᵀ) x, with one number γ for
+    each layer; linear self-attention computes it.
+
+    Measured: the largest difference between the answers of two layers of linear self-attention with these weights and
+    of GD++ computed by itself.
+
+    Control: γ = 0 in the attention: no transform.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, η = 0.5, γ = 0.01; 50 prompts (full: 500), float64.
+    """
+    task, n = Linear(dims=5, noise=0.1), 20
+    sample = regression(trial, trial.size(50, 500), n + 1)
+    seen = Sample(sample.xs[:, :n], sample.ys[:, :n], {})
+    answers = (sample.xs[:, n] * plus_plus(seen, 0.5, 0.01)).sum(-1)
+
+    def attention(gamma: float) -> Tensor:
+        model = LSA(layers=2).build(task, n + 1).double()
+        assert isinstance(model, LSAModel)
+        with torch.no_grad():
+            return gdpp_construction(model, 0.5, gamma, n)(sample.xs, sample.ys)[:, -1]
+
+    return Found({"error": (largest(attention(0.01), answers), largest(attention(0.0), answers))})
+
+
+@claim("note-factors", NOTES, "000, appendix B", exact=True, cost=(2, 10))
+def factors(trial: Trial) -> Found:
+    """Tokens are taken off the front of the context by W_i = W_{i−1} + h_i W_{i−2} A_i.
+
+    Measured: the largest difference of T_{W_i}(c_{i+1}…c_n, x) from T(C, x) over all i; W_{−1} is read as W_0.
+
+    Control: the right factors in the opposite order.
+
+    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50), float64.
+    """
+    block, contexts, queries = block_and_prompts(trial, trial.size(5, 50))
+    W0 = block.get_parameter(block.input_controls[0]).detach()
+    errors, controls = [], []
+    for context, query in zip(contexts, queries, strict=True):
+        each = token_factors(block, context, query)
+        path = [W0, W0]
+        for factor in each:
+            path.append(path[-1] + path[-2] @ factor - path[-2])
+        errors.append(peeling_error(block, context, query, path[2:]))
+        controls.append(peeling_error(block, context, query, products(W0, each[::-1])))
+    return Found({"error": (max(errors), min(controls))})
+
+
+@claim("note-index", NOTES, "000, Proposition 3.1", exact=True, cost=(2, 10))
+def index(trial: Trial) -> Found:
+    """The weights after i tokens are W_i = W_{i−1} − h ∇L_i(W_{i−1}), with the loss L_i that holds what token i + 1 adds.
+
+    Measured: the largest difference of T_{W_i}(x) from T(c_1…c_i, x), i from 1 to n − 1.
+
+    Control: losses two places off.
+
+    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50), float64.
+    """
+    block, contexts, queries = block_and_prompts(trial, trial.size(5, 50))
+    h = block.joint(contexts[:, :0], queries).read.detach().square().sum(-1).reciprocal()
+    value, control = (
+        [descent_error(block, c, x, float(r), shift) for c, x, r in zip(contexts, queries, h, strict=True)]
+        for shift in (1, 2)
+    )
+    return Found({"error": (max(value), min(control))})
+
+
+@claim("note-only-update", NOTES, "001, Theorem 2.2", exact=True, cost=(0.2, 0.5))
+def only_update(trial: Trial) -> Found:
+    """The update of rank 1 is the update: no other change of W stands for the context.
+
+    Measured: how far apart two changes are that both do it to 1e-10, as a share of ‖ΔW‖: ΔW and ΔW + B, B A(x) = 0.
+
+    Control: the updates of two queries, which nobody would call one.
+
+    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 20 prompts (full: 200), float64.
+
+    Precondition: the second change does what the first does.
+    """
+    block, context, query = block_and_prompts(trial, trial.size(20, 200))
+    changes = absorb(block, context, query)
+    update = changes.updates[0]
+    alone = block.joint(context[:, :0], query).read.detach()
+    noise = blind_to(changes.random_like(trial.seed).updates[0], alone)
+    miss = largest((update + noise)(alone), update(alone))
+    trial.require(miss < 1e-10, f"the second change misses by {miss:.1e}")
+    other = Update(update.u.roll(1, 0), update.v.roll(1, 0), update.name)
+    size = update.frobenius().detach()
+    value, control = (((u.frobenius() / size).detach()) for u in (noise, update - other))
+    return Found({"spread": (value.max(), control.max())})
+
+
+def sensitivity(model: Predictor, trial: Trial, prompts: int) -> float:
+    """The largest standard deviation of an answer over 10 orders of the examples."""
+    n = 20
+    sample = regression(trial, prompts, n + 1)
+    random, answers = trial.generator(), []
+    for _ in range(10):
+        order = torch.cat([torch.randperm(n, generator=random), torch.tensor([n])])
+        answers.append(model.predict_prefixes(sample.xs[:, order], sample.ys[:, order])[:, -1])
+    return float(torch.stack(answers).std(0).max())
+
+
+class LastExample:
+    """Least squares on the last example alone: what an algorithm does that forgets all others."""
+
+    def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+        x, y = xs[:, -2:-1], ys[:, -2:-1]
+        return (xs * x).sum(-1) / x.square().sum(-1) * y
+
+
+@claim("note-order-stable", NOTES, "003", exact=True, cost=(0.2, 0.5))
+def order_stable(trial: Trial) -> Found:
+    """Gradient descent does not depend on the order of the examples, also when it takes them one by one, as training
+    does.
+
+    Measured: the largest standard deviation of an answer over 10 orders, after one step of SGD for each example.
+
+    Control: an algorithm that remembers the last example alone.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, rate 0.05; 50 prompts (full: 500), float64.
+    """
+    prompts = trial.size(50, 500)
+    value, control = (sensitivity(p, trial, prompts) for p in (SGD(rate=0.05), LastExample()))
+    return Found({"sensitivity": (value, control)})
+
+
+@claim("note-order-full-batch", NOTES, "003", exact=True, cost=(0.2, 0.5))
+def order_full_batch(trial: Trial) -> Found:
+    """Gradient descent on all examples at once does not depend on their order.
+
+    Measured: the largest standard deviation of an answer over 10 orders, after 20 steps on all examples.
+
+    Control: SGD, one step for each example.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, rates 0.3 and 0.05; 50 prompts (full: 500), float64.
+    """
+    prompts = trial.size(50, 500)
+    value, control = (sensitivity(p, trial, prompts) for p in (GD(rate=0.3, steps=20), SGD(rate=0.05)))
+    return Found({"sensitivity": (value, control)})

@@ -1,0 +1,149 @@
+"""Transformers learn to implement preconditioned gradient descent (Ahn et al. 2023)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from inweights.claims._claim import Found, claim
+from inweights.claims._descent import best_descent, excess, mean_square, prompts, trained
+from inweights.claims._papers import AHN
+from inweights.claims._trial import Trial
+from inweights.lab.models import LSA, Learner, LSAModel, gd_construction
+from inweights.lab.models._forms import Sparse
+from inweights.lab.predictors import PreconditionedGD
+from inweights.lab.tasks import Linear, Rotated
+from inweights.lab.training import build
+
+D, N = 5, 20
+
+
+@claim("ahn-construction", AHN, "Lemma 1", exact=True, cost=(1, 2))
+@torch.no_grad()
+def construction(trial: Trial) -> Found:
+    """With weights `P = diag(0, 1)` and `Q = −diag(A, 0)`, layers of linear self-attention answer as gradient descent
+    that is preconditioned by A, for symmetric matrices A, one for each layer.
+
+    Measured: the largest difference between the answers, for 1, 2 and 3 layers.
+
+    Control: the same where A is not symmetric. (There the layers descend with its transpose, which is told.)
+
+    Settings: 5 dimensions, 20 normal examples, random A, 64 or 512 prompts, float64.
+    """
+    sample = prompts(trial, Linear(dims=D), trial.size(64, 512), N)
+    drawn = trial.draw(3, 1, dtype=torch.float64).normal(D, D)
+    eye = torch.eye(D).to(drawn)
+    skew, symmetric = 0.5 * eye + 0.2 * drawn, 0.5 * eye + 0.1 * (drawn + drawn.mT)
+
+    def error(matrices: Tensor, by: Tensor) -> float:
+        """Of layers with these matrices against descent with those."""
+        model = LSAModel(LSA(layers=len(matrices), form="sparse"), D, 1).to(sample.xs)
+        form = sparse(model)
+        form.a.copy_(matrices.unsqueeze(1))
+        form.b.zero_()
+        wanted = PreconditionedGD(matrices=by).predict_prefixes(sample.xs, sample.ys)[:, -1:]
+        return (model(sample.xs, sample.ys) - wanted).abs().max().item()
+
+    errors, controls, turned = (
+        [error(of[:layers], by[:layers]) for layers in (1, 2, 3)]
+        for of, by in ((symmetric, symmetric), (skew, skew), (skew, skew.mT))
+    )
+    return Found({"error": (errors, controls)}, told={"error with the transpose": max(turned)})
+
+
+def sparse(model: Learner) -> Sparse:
+    assert isinstance(model, LSAModel)
+    assert isinstance(model.form, Sparse)
+    return model.form
+
+
+def matrix(model: LSAModel) -> Tensor:
+    """The A of a model with one layer, whatever the scale of its two products: `(dims, dims)`."""
+    out, compare = (each[0, 0] for each in model.form.products())
+    return -out[D, D] * compare[:D, :D]
+
+
+def apart(found: Tensor, wanted: Tensor) -> float:
+    """The distance of two matrices as a part of the norm of the second."""
+    return ((found - wanted).norm() / wanted.norm()).item()
+
+
+@claim("ahn-optimum", AHN, "Theorem 1", cost=(10, 20), needs=("ahn-1",))
+def optimum(trial: Trial) -> Found:
+    """Of all weights of one layer, those are best that make a step preconditioned by
+    `A = n / (n + d + 1) I` where inputs are standard normal; training finds them.
+
+    Measured: the mean square of the errors, of which theory says d (d + 1) / (n + d + 1) = 1.154; and how far the A
+    that is read from the weights is from the best, as a part of its norm.
+
+    Control: the same of `A = I`, which would be best if examples had no end.
+
+    Settings: 5 dimensions, 20 examples, no weight fixed; 50,000 or 200,000 prompts, float64.
+    """
+    sample = prompts(trial, Linear(dims=D), trial.size(50_000, 200_000), N)
+    model = trained(trial, "ahn-1")
+    control = gd_construction(LSAModel(LSA(form="products"), D, 1).to(sample.xs), 1.0, N).requires_grad_(False)
+    best = PreconditionedGD.one_step(torch.eye(D).to(sample.xs), N).matrices
+    return Found(
+        {
+            "loss": (mean_square(model, sample), mean_square(control, sample)),
+            "matrix": (apart(matrix(model), best), apart(matrix(control), best)),
+        },
+        told={"theory": D * (D + 1) / (N + D + 1)},
+    )
+
+
+def from_identity(matrices: Tensor) -> Tensor:
+    """How far matrices are from multiples of the identity, as a part of their norms: `(…, d, d)` → `(…)`."""
+    mean = matrices.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    eye = torch.eye(matrices.shape[-1]).to(matrices)
+    return torch.linalg.matrix_norm(matrices - mean * eye) / torch.linalg.matrix_norm(matrices)
+
+
+@claim("ahn-three-layers", AHN, "Theorem 4 and section 5", cost=(10, 30), needs=("ahn-3",))
+def three_layers(trial: Trial) -> Found:
+    """Three layers with sparse weights learn multiples of the identity as their A, where inputs are standard normal,
+    and leave far less error than three steps of gradient descent.
+
+    Measured: the mean square of the errors; by what part it is above (below, if negative) that of gradient descent
+    with the best three step sizes; how far each A is from a multiple of the identity, as a part of its norm.
+
+    Control: the same of the untrained model.
+
+    Settings: 5 dimensions, 20 examples; 5,000 or 50,000 prompts, float64.
+    """
+    task = Linear(dims=D)
+    sample = prompts(trial, task, trial.size(5000, 50_000), N)
+    descent, better = (best_descent(trial, task, N, 3, plus=plus).model(D) for plus in (False, True))
+    model = trained(trial, "ahn-3")
+    control = build(trial.recipe("ahn-3")).to(sample.xs).requires_grad_(False)
+    return Found(
+        {
+            "loss": (mean_square(model, sample), mean_square(control, sample)),
+            "against_gd": (excess(model, descent, sample), excess(control, descent, sample)),
+            "identity": (from_identity(sparse(model).a), from_identity(sparse(control).a)),
+        },
+        told={"loss of GD++": mean_square(better, sample), "paper": 0.001},
+    )
+
+
+@claim("ahn-rotated", AHN, "Theorem 3 and section 5", cost=(3, 5), needs=("ahn-rotated",))
+def rotated(trial: Trial) -> Found:
+    """Where inputs have the covariance Σ and weights its inverse, three layers with sparse weights learn multiples of
+    the inverse covariance as their A.
+
+    Measured: how far each `Σ^½ A Σ^½` is from a multiple of the identity, as a part of its norm.
+
+    Control: the same of A itself.
+
+    Settings: 5 dimensions, 20 examples, eigenvalues 1, 1, 1/4, 1/16 and 1, float64.
+    """
+    task = trial.recipe("ahn-rotated").make_task()
+    assert isinstance(task, Rotated)
+    model = trained(trial, "ahn-rotated")
+    values, axes = torch.linalg.eigh(task.covariance(trial.device, torch.float64))
+    root = axes * values.sqrt() @ axes.mT
+    found = sparse(model).a
+    loss = mean_square(model, prompts(trial, task, trial.size(5000, 50_000), N))
+    told = {"loss": loss, "paper": 8.1e-4}
+    return Found({"identity": (from_identity(root @ found @ root), from_identity(found))}, told=told)

@@ -1,0 +1,190 @@
+"""*A simple generalisation of the implicit dynamics of in-context learning* (arXiv 2512.11255)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights.blocks import between
+from inweights.claims._claim import Found, Plot, claim
+from inweights.claims._papers import INNOCENTI
+from inweights.claims._random_blocks import largest
+from inweights.claims._stack import BLOCKS, Skips, examples, loss_of, new_tokens, trained, untrained
+from inweights.claims._trial import Trial
+from inweights.theory import Changes, Update, implicit_update, residual_bias
+
+
+def updates(block: Skips, tokens: Tensor) -> Changes:
+    """ΔW_i and Δb'_i for every position i, `(batch, n + 1)`: with them, the query alone does what position i does."""
+    start = block.alone(tokens[:, -1:])
+    return between(block, start, block.everywhere(tokens), output="bias")
+
+
+def said(block: Skips, changes: Changes, tokens: Tensor) -> Tensor:
+    """What the block says of the last token alone with the changes of every position, `(batch, n + 1, width)`."""
+    query = tokens[:, -1:].expand_as(tokens)
+    return changes.run(block, query.unsqueeze(-2)[..., :0, :], query)
+
+
+@claim("innocenti-all-positions", INNOCENTI, "Theorem for all positions", exact=True, cost=(5, 5))
+def all_positions(trial: Trial) -> Found:
+    """What a block with skip connections says at any position i is what it says of the last token alone with
+    ΔW_i = W (ΔA_i + Δz_i) (A(x) + x)ᵀ / ‖A(x) + x‖² and Δb'_i = ΔA_i + Δz_i, Δz_i the difference of the inputs.
+
+    Measured: the largest difference of outputs over positions and prompts, in the first block.
+
+    Control: ΔA_i alone, without Δz_i, at all positions but the last.
+
+    Settings: the trained stack of the authors: 2 dimensions, 50 examples, 3 heads, 5 blocks, two hidden layers of 12,
+    GELU, 100 steps of Adam with 128 prompts each (quick: 20 examples, 64 prompts); 8 prompts (full: 128), float64.
+    """
+    block, tokens = trained(trial).entering(new_tokens(trial, trial.size(8, 128)))[0]
+    whole, query = block.sequence(tokens), tokens[:, -1:]
+    error = largest(said(block, updates(block, tokens), tokens), whole)
+    inputs_alike = block.join(block.layer.sequence(block.enter(tokens)), query)
+    wrong = between(block, block.alone(query), inputs_alike, output="bias")
+    return Found({"error": (error, largest(said(block, wrong, tokens)[:, :-1], whole[:, :-1]))})
+
+
+@claim("innocenti-any-block", INNOCENTI, "Theorem for any block", exact=True, cost=(1, 10))
+def any_block(trial: Trial) -> Found:
+    """The same holds in every block of a deep transformer, with what enters that block.
+
+    Measured: for each block, the largest difference of outputs over positions and prompts.
+
+    Control: each block with the changes of another one.
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 8 prompts (full: 128), float64.
+    """
+    there = trained(trial).entering(new_tokens(trial, trial.size(8, 128)))
+    changes = [updates(block, tokens) for block, tokens in there]
+    errors, controls = [], []
+    for (block, tokens), own, other in zip(there, changes, changes[1:] + changes[:1], strict=True):
+        whole = block.sequence(tokens)
+        errors.append(largest(said(block, own, tokens), whole))
+        controls.append(largest(said(block, other, tokens), whole))
+    return Found({"error": (errors, controls)})
+
+
+@claim("innocenti-layer-norm", INNOCENTI, "Theorem with LayerNorm", exact=True, cost=(5, 10))
+def layer_norm(trial: Trial) -> Found:
+    """With LayerNorm before attention and MLP, ΔW_i = W (u_i − u) uᵀ / ‖u‖² with the normed streams u_i and u, and
+    Δb'_i stays the difference of the streams themselves.
+
+    Measured: for each block, the largest difference of outputs over positions and prompts.
+
+    Control: ΔW_i from the streams before the norm.
+
+    Settings: the trained stack with LayerNorm, else as for `innocenti-all-positions`, 8 prompts (full: 128), float64.
+    """
+    errors, controls = [], []
+    for block, tokens in trained(trial, norms=True).entering(new_tokens(trial, trial.size(8, 128))):
+        whole, right = block.sequence(tokens), updates(block, tokens)
+        errors.append(largest(said(block, right, tokens), whole))
+        v, start = block.everywhere(tokens).stream, block.alone(tokens[:, -1:]).stream
+        assert v is not None
+        assert start is not None
+        W = implicit_update(block.get_parameter("mlp.first.weight"), start, v - start, name="mlp.first.weight")
+        raw = Changes((W, residual_bias(v - start, name="mlp.last.bias")))
+        controls.append(largest(said(block, raw, tokens), whole))
+    return Found({"error": (errors, controls)})
+
+
+@claim("innocenti-sum-rank", INNOCENTI, "Effective rank of the update", exact=True, cost=(1, 2))
+def sum_rank(trial: Trial) -> Found:
+    """The updates of all positions of a prompt have one right factor, so that their sum has rank 1 as well.
+
+    Measured: in each block the second singular value of Σ_i ΔW_i over the first, the largest over prompts.
+
+    Control: the sum over prompts, whose right factors differ, of the updates at one position.
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 8 prompts (full: 128), float64.
+    """
+    values, controls = [], []
+    for block, tokens in trained(trial).entering(new_tokens(trial, trial.size(8, 128))):
+        dense = updates(block, tokens).updates[0].dense().detach()
+        s = torch.linalg.svdvals(dense.sum(1))
+        other = torch.linalg.svdvals(dense[:, 0].sum(0))
+        values.append(float((s[:, 1] / s[:, 0]).max()))
+        controls.append(float(other[1] / other[0]))
+    return Found({"second": (values, controls)})
+
+
+def cosines(one: Update, other: Update) -> Tensor:
+    """Cosines of the updates of all pairs of positions, `(batch, n, n)`."""
+    left, right = (F.normalize(u.dense().detach().flatten(-2), dim=-1) for u in (one, other))
+    return left @ right.mT
+
+
+def off_diagonal(matrix: Tensor) -> Tensor:
+    """The mean over pairs of different positions, `(batch,)`."""
+    n = matrix.shape[-1]
+    return (matrix.sum((-2, -1)) - matrix.diagonal(dim1=-2, dim2=-1).sum(-1)) / (n * (n - 1))
+
+
+@claim("innocenti-token-alignment", INNOCENTI, "Figure of the alignment of tokens", cost=(2, 5))
+def token_alignment(trial: Trial) -> Found:
+    """The updates of different positions of a prompt point in much the same direction.
+
+    Measured: the mean cosine of ΔW_i and ΔW_j, i ≠ j, for each prompt, over all blocks.
+
+    Control: ΔW_j of another prompt.
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
+    """
+    within, between_prompts = [], []
+    for block, tokens in trained(trial).entering(new_tokens(trial, trial.size(32, 128))):
+        update = updates(block, tokens).updates[0]
+        within.append(off_diagonal(cosines(update, update)))
+        other = Update(update.u.roll(1, 0), update.v.expand(*update.batch, -1, -1).roll(1, 0), update.name)
+        between_prompts.append(off_diagonal(cosines(update, other)))
+    lines = {"one prompt": within, "two prompts": between_prompts}
+    means = {name: [float(b.mean()) for b in line] for name, line in lines.items()}
+    plot = Plot("Alignment of the updates of tokens", "block", "mean cosine", range(1, BLOCKS + 1), means)
+    value, control = (torch.stack(line).mean(0) for line in lines.values())
+    return Found({"cosine": (value, control)}, plot, {"loss": loss_of(trained(trial), trial)})
+
+
+@claim("innocenti-last-token", INNOCENTI, "Figure of the alignment of tokens", cost=(2, 5))
+def last_token(trial: Trial) -> Found:
+    """The last token is an exception: its update is aligned with the others less than these are with each other.
+
+    Measured: the mean cosine of the last token's update with the others, less that among the others, for each prompt,
+    over all blocks.
+
+    Control: the same for the token in the middle.
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
+    """
+    n = examples(trial)
+    found: dict[int, list[Tensor]] = {n: [], n // 2: []}
+    for block, tokens in trained(trial).entering(new_tokens(trial, trial.size(32, 128))):
+        update = updates(block, tokens).updates[0]
+        matrix = cosines(update, update)
+        for position, gaps in found.items():
+            others = [i for i in range(n + 1) if i != position]
+            among = off_diagonal(matrix[:, others][:, :, others])
+            gaps.append(matrix[:, position, others].mean(-1) - among)
+    last, middle = (torch.stack(gaps).mean(0) for gaps in found.values())
+    return Found({"difference": (last, middle)})
+
+
+@claim("innocenti-block-alignment", INNOCENTI, "Figure of the alignment of blocks", cost=(2, 5))
+def block_alignment(trial: Trial) -> Found:
+    """The updates that different blocks make for the last token are aligned with each other.
+
+    Measured: the mean cosine of the last token's ΔW in two blocks, over all pairs of blocks, for each prompt.
+
+    Control: the same stack before its training.
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
+    """
+    tokens = new_tokens(trial, trial.size(32, 128))
+    values = []
+    for net in (trained(trial), untrained(trial)):
+        there = net.entering(tokens)
+        each = [updates(block, entering).updates[0].dense().detach()[:, -1].flatten(-2) for block, entering in there]
+        units = F.normalize(torch.stack(each, 1), dim=-1)  # (prompts, blocks, numbers)
+        values.append(off_diagonal(units @ units.mT))
+    return Found({"cosine": (values[0], values[1])})

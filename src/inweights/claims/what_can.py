@@ -1,0 +1,208 @@
+"""Garg et al. 2022: what can transformers learn in-context? (arXiv 2208.01066)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights.claims._claim import Found, Plot, claim
+from inweights.claims._papers import GARG
+from inweights.claims._trial import Trial
+from inweights.lab import rivals
+from inweights.lab.models import Learner
+from inweights.lab.predictors import OLS, Averaging, Predictor, lasso_path
+from inweights.lab.tasks import SHIFTS, Linear, Sample, Task
+from inweights.lab.training import build
+
+DIMS, POINTS = 5, 16
+LASSO = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # the paper's penalties
+
+
+@claim("garg-linear", GARG, "Section 3, Figure 2", needs=("depth-8",), cost=(2, 8))
+def linear(trial: Trial) -> Found:
+    """Transformers learn linear functions in context about as well as least squares, the best there is.
+
+    Measured: the squared error after d to 3d examples, in units of always answering 0, less that of least squares; and
+    over that of averaging `x y`.
+
+    Control: the same decoder before its training.
+
+    Settings: d = 5 (the paper: 20), a decoder of 8 layers of width 40 (12 of 256).
+    """
+    task = Linear(dims=DIMS)
+    sample = task.sample(trial.draw(trial.size(1024, 6400)), POINTS)
+    error = {
+        "decoder": errors(trial.trained("depth-8"), sample, task),
+        "untrained": errors(before(trial, "depth-8"), sample, task),
+        "least squares": errors(OLS(), sample, task),
+        "averaging": errors(Averaging(), sample, task),
+    }
+    late = {name: e[:, DIMS:].mean(1) for name, e in error.items()}
+    mean = late["averaging"].mean()
+    return Found(
+        {
+            "against_ols": (late["decoder"] - late["least squares"], late["untrained"] - late["least squares"]),
+            "against_averaging": (late["decoder"] / mean, late["untrained"] / mean),
+        },
+        plot=over_examples("Linear functions", error),
+        told={"at d": error["decoder"][:, DIMS].mean().item(), "at 2d": error["decoder"][:, 2 * DIMS].mean().item()}
+        | {"paper, at d": 0.02, "paper, at 2d": 0.0006},
+    )
+
+
+@claim("garg-sparse", GARG, "Section 4.2, sparse linear functions", needs=("sparse-8",), cost=(3, 15))
+def sparse(trial: Trial) -> Found:
+    """Trained on sparse linear functions, a transformer is about as good as the Lasso, and better than least squares.
+
+    Measured: the squared error after 1 to d examples over that of the Lasso with the best of five penalties for each
+    number of examples.
+
+    Control: least squares in place of the decoder.
+
+    Settings: 2 of 8 weights are not zero (the paper: 3 of 20), a decoder of 3 layers of width 32, penalties 1 to 1e-4.
+    """
+    task = trial.recipe("sparse-8").make_task()
+    sample = task.sample(trial.draw(trial.size(512, 4096)), 17)
+    error = {"decoder": errors(trial.trained("sparse-8"), sample, task), "least squares": errors(OLS(), sample, task)}
+    path = (lasso_path(sample.xs, sample.ys, LASSO) * sample.xs).sum(-1)
+    best = ((path - sample.ys).square() / task.power).mean(1).min(0).values
+    mean = {name: e.mean(0)[1 : task.dims + 1].mean().item() for name, e in error.items()}
+    rival = best[1 : task.dims + 1].mean().item()
+    plot = over_examples("Sparse linear functions", error | {"Lasso": best.unsqueeze(0)})
+    return Found({"against_lasso": (mean["decoder"] / rival, mean["least squares"] / rival)}, plot=plot)
+
+
+@claim("garg-tree", GARG, "Section 4.2, decision trees", needs=("tree-3",), cost=(5, 30))
+def tree(trial: Trial) -> Found:
+    """On decision trees a transformer does better than trees that are grown greedily.
+
+    Measured: the squared error after 16 to 48 examples over that of a greedy tree of the right depth that sees signs.
+
+    Control: the same decoder before its training.
+
+    Settings: trees of depth 3 over 8 coordinates (the paper: 4 and 20), a decoder of 3 layers of width 32.
+    """
+    return against_rival(trial, "tree-3", "tree", "against_greedy", trial.size(64, 1024))
+
+
+@claim("garg-relu", GARG, "Section 4.2, two-layer networks", needs=("relu-5",), cost=(30, 120))
+def relu(trial: Trial) -> Found:
+    """On networks with one hidden layer a transformer does as well as a network that is trained on the examples.
+
+    Measured: the squared error after 16 to 32 examples over that of a network of the same shape, trained by Adam.
+
+    Control: the same decoder before its training.
+
+    Settings: 100 hidden units, d = 5 (the paper: 20), a decoder of 3 layers of width 32; 100 steps of Adam at 5e-3.
+    """
+    return against_rival(trial, "relu-5", "network", "against_network", trial.size(32, 256))
+
+
+def against_rival(trial: Trial, recipe: str, rival: str, quantity: str, prompts: int) -> Found:
+    """The error of a trained decoder, and of an untrained one, over that of a classical rival, after 16 examples on."""
+    task, points = trial.recipe(recipe).make_task(), trial.recipe(recipe).points
+    sample = task.sample(trial.draw(prompts), points)
+    predictors = {"decoder": trial.trained(recipe), "untrained": before(trial, recipe), rival: rivals(task)[rival]}
+    error = {name: errors(p, sample, task) for name, p in predictors.items()}
+    late = {name: e[:, 16:].mean(1) for name, e in error.items()}
+    mean = late[rival].mean()
+    plot = over_examples(type(task).__name__, error | {"least squares": errors(OLS(), sample, task)})
+    return Found({quantity: (late["decoder"] / mean, late["untrained"] / mean)}, plot=plot)
+
+
+@claim("garg-double-descent", GARG, "Section 4.1, noisy labels", needs=("depth-8", "ridge-0.5"), cost=(2, 8))
+def double_descent(trial: Trial) -> Found:
+    """With noise on its labels, a transformer that was trained without has the double descent of least squares: its
+    error goes up where there are as many examples as dimensions.
+
+    Measured: the largest mean error after d − 1 to d + 1 examples over the smallest with fewer.
+
+    Control: a decoder that was trained with this noise.
+
+    Settings: d = 5, noise of deviation 0.5 (σ²/d = 1/20, as in the paper, d = 20 and σ = 1), errors against labels
+    without noise, a decoder of 8 layers of width 40; the control has 2 of width 32.
+    """
+    task = Linear(dims=DIMS, noise=0.5)
+    sample = task.sample(trial.draw(trial.size(2048, 12800)), POINTS)
+    models = {"trained without noise": trial.trained("depth-8"), "with noise": trial.trained("ridge-0.5")}
+    error = {name: errors(m, sample, task, clean=True) for name, m in models.items()}
+    error["least squares"] = errors(OLS(), sample, task, clean=True)
+    ours, control, ols = (bump(e.mean(0)) for e in error.values())
+    return Found({"bump": (ours, control)}, plot=over_examples("Noisy labels", error), told={"least squares": ols})
+
+
+def bump(curve: Tensor) -> float:
+    """How far a curve of errors, `(points,)`, goes up again around `DIMS` examples."""
+    return (curve[DIMS - 1 : DIMS + 2].max() / curve[: DIMS - 1].min()).item()
+
+
+@claim("garg-orthants", GARG, "Section 4.1, different orthants", needs=("depth-8",), cost=(10, 40))
+def orthants(trial: Trial) -> Found:
+    """A transformer answers queries in other orthants than all of its examples: it has learned more than to look for
+    similar inputs.
+
+    Measured: the squared error after d examples of one orthant, to a query of another, in units of always answering 0.
+
+    Control: averaging `x y` in place of the decoder, which is right only where inputs have a mean of 0.
+
+    Settings: d = 5, a decoder of 8 layers of width 40; the paper's numbers are for d = 20.
+    """
+    task = Linear(dims=DIMS)
+    sample = SHIFTS.make("orthants").sample(task, trial.draw(trial.size(512, 4096)), 2 * DIMS + 1)
+    error = {"decoder": errors(trial.trained("depth-8"), sample, task), "averaging": errors(Averaging(), sample, task)}
+    told = {"at 2d": error["decoder"][:, 2 * DIMS].mean().item(), "paper, at d": 0.062, "paper, at 2d": 0.004}
+    plot = over_examples("Queries in other orthants", error)
+    return Found({"error": (error["decoder"][:, DIMS], error["averaging"][:, DIMS])}, plot=plot, told=told)
+
+
+@claim("garg-gradient", GARG, "Section 3, Figure 3", needs=("depth-8",), cost=(3, 10))
+def gradient(trial: Trial) -> Found:
+    """The gradient of a transformer's answer with respect to the query is the part of the weights that the examples
+    tell.
+
+    Measured: the cosine between that gradient and the weights, projected on the span of the examples, after 1 to 2d.
+
+    Control: averaging `x y`, one step of gradient descent, in place of the decoder.
+
+    Settings: d = 5, a decoder of 8 layers of width 40.
+    """
+    task = Linear(dims=DIMS)
+    sample = task.sample(trial.draw(trial.size(256, 2048)), 2 * DIMS + 1)
+    known = OLS().weights(sample.xs, sample.ys)[:, 1:]  # of labels without noise: the projection of the weights
+    cosine = {
+        "decoder": F.cosine_similarity(query_gradients(trial.trained("depth-8"), sample), known, dim=-1),
+        "averaging": F.cosine_similarity(Averaging().weights(sample.xs, sample.ys)[:, 1:], known, dim=-1),
+    }
+    lines = {name: c.mean(0).tolist() for name, c in cosine.items()}
+    plot = Plot("Gradient of the answer", "examples", "cosine with the known weights", range(1, 2 * DIMS + 1), lines)
+    return Found({"cosine": (cosine["decoder"].mean(1), cosine["averaging"].mean(1))}, plot=plot)
+
+
+def query_gradients(model: Learner, sample: Sample) -> Tensor:
+    """Of the answers after 1, 2, … examples, each with respect to its query: `(batch, points − 1, dims)`."""
+    found = []
+    for i in range(1, sample.xs.shape[1]):
+        xs = sample.xs[:, : i + 1].clone().requires_grad_()
+        answer = model(xs, sample.ys[:, : i + 1])[:, -1].sum()
+        found.append(torch.autograd.grad(answer, xs)[0][:, -1])
+    return torch.stack(found, 1)
+
+
+def before(trial: Trial, recipe: str) -> Learner:
+    """The decoder of a recipe before its training."""
+    return build(trial.recipe(recipe)).to(trial.device).eval()
+
+
+def errors(predictor: Predictor, sample: Sample, task: Task, *, clean: bool = False) -> Tensor:
+    """Squared errors in units of always answering 0, `(batch, points)`."""
+    answers = predictor.predict_prefixes(sample.xs, sample.ys, sample.queries)
+    target = sample.hidden["clean"] if clean else sample.target
+    return (answers.double() - target).square() / task.power
+
+
+def over_examples(title: str, error: dict[str, Tensor]) -> Plot:
+    """Mean errors after 1, 2, … examples."""
+    points = next(iter(error.values())).shape[1]
+    lines = {name: e.mean(0)[1:].tolist() for name, e in error.items()}
+    return Plot(title, "examples", "squared error / that of 0", range(1, points), lines, log="y")

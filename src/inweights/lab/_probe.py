@@ -1,0 +1,55 @@
+"""Looking into a model: what its layers hold, and what can be read from that by a linear map."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from inweights._errors import InputError
+from inweights.lab.models import DecoderModel, Learner
+from inweights.lab.models._pairs import turns
+from inweights.lab.models._recurrent import Cells, StreamModel
+
+
+@torch.no_grad()
+def states(model: Learner, xs: Tensor, ys: Tensor) -> Tensor:
+    """What each layer leaves where an answer is read: `(layers, batch, points, width)`.
+
+    For the decoder and the LSTM. What a model makes of the last layer is its answer.
+    """
+    if isinstance(model, DecoderModel):
+        seen: list[Tensor] = []
+        hooks = [block.register_forward_hook(lambda _, __, out: seen.append(out)) for block in model.blocks]
+        try:
+            model(xs, ys)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return torch.stack([h[:, ::2] if model.two else h for h in seen])
+    if isinstance(model, StreamModel) and isinstance(model.body, Cells):
+        whole, h = model.body.lstm, model.read_in(turns(xs, ys))
+        # torch tells the last layer alone: a stack of the first few has the others as its last.
+        return torch.stack([_first(whole, layers)(h)[0][:, ::2] for layers in range(1, whole.num_layers + 1)])
+    raise InputError(f"Layers can be read of the decoder and of the LSTM, but not of {type(model).__name__}.")
+
+
+def _first(whole: nn.LSTM, layers: int) -> nn.LSTM:
+    """Its first layers."""
+    part = nn.LSTM(whole.input_size, whole.hidden_size, layers, batch_first=True)
+    like = next(whole.parameters())
+    part.to(like.device, like.dtype)
+    part.load_state_dict({name: whole.state_dict()[name] for name in part.state_dict()})
+    return part
+
+
+def read_linearly(known: Tensor, targets: Tensor, asked: Tensor, penalty: float = 1e-3) -> Tensor:
+    """Ridge regression with an intercept: fitted on `known`, `(n, features)`, and `targets`, `(n, outputs)`; answers
+    for `asked`, `(m, features)`, are `(m, outputs)`. All in float64.
+
+    Features are centred and scaled first; `penalty` is per example, in units of their mean square.
+    """
+    mean, scale = known.double().mean(0), known.double().std(0).clamp(min=1e-8)
+    X, Q = ((h.double() - mean) / scale for h in (known, asked))
+    middle = targets.double().mean(0)
+    gram = X.mT @ X + penalty * len(X) * torch.eye(X.shape[1], dtype=X.dtype, device=X.device)
+    return Q @ torch.linalg.solve(gram, X.mT @ (targets.double() - middle)) + middle

@@ -1,0 +1,111 @@
+"""Inputs and labels as tokens of their own: before there can be gradient descent, each label has to find its input."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights._errors import Problems
+from inweights.lab.models._forms import Factors
+from inweights.lab.models._learner import Learner
+from inweights.lab.models._lsa import LSA, LSAModel, Softmax, SoftmaxModel
+from inweights.lab.models._pairs import shaped_like, turns
+from inweights.lab.models._settings import MODELS, Settings, at_least, need_numbers
+from inweights.lab.tasks import Task
+
+
+@MODELS("separate")
+@dataclass(frozen=True, kw_only=True)
+class Separate(Settings):
+    """Two layers over tokens `x_1, y_1, x_2, …`: softmax attention, then linear: von Oswald et al. 2023, figure 5.
+
+    - `waves`: a token has the sine and the cosine of so many multiples of its position beside it.
+    """
+
+    waves: int = 5
+
+    def check(self, problems: Problems) -> None:
+        at_least(problems, 1, waves=self.waves)
+
+    def build(self, task: Task, points: int) -> SeparateModel:
+        need_numbers("separate", task)
+        return SeparateModel(self, task.dims, task.outputs, points)
+
+
+class SeparateModel(Learner):
+    """Tokens are `(x, 0, position)` and `(0, y, position)`; the last is the query. It answers as an lsa does.
+
+    - `first`, `second`: the two layers, each with one head and weights of its own.
+    - `positions`: `(2 points − 1, 2 waves)`, fixed. The next position is this one turned, and after the last comes the
+      first.
+    """
+
+    causal = False
+    positions: Tensor
+
+    def __init__(self, settings: Separate, dims: int, outputs: int, points: int) -> None:
+        super().__init__()
+        self.dims, self.outputs, self.max_points = dims, outputs, points
+        beside = outputs + 2 * settings.waves
+        self.first = SoftmaxModel(Softmax(heads=1), dims, beside)
+        self.second = LSAModel(LSA(), dims, beside)
+        at = torch.arange(2 * points - 1).unsqueeze(1) * torch.arange(1, settings.waves + 1)
+        angles = 2 * math.pi / len(at) * at.double()
+        self.register_buffer("positions", torch.cat([angles.cos(), angles.sin()], 1).float(), persistent=False)
+
+    def tokens(self, xs: Tensor, ys: Tensor) -> Tensor:
+        """`(batch, 2 points − 1, dims + outputs + 2 waves)`."""
+        told = turns(xs, ys)[:, :-1]
+        at = self.positions[: told.shape[1]].to(told.dtype)
+        return torch.cat([told, at.expand(len(told), -1, -1)], -1)
+
+    def copied(self, tokens: Tensor) -> Tensor:
+        """What the first layer makes of the tokens, of the same shape."""
+        return tokens + self._read(self.first, tokens, tokens)
+
+    def forward(self, xs: Tensor, ys: Tensor) -> Tensor:
+        tokens = self.copied(self.tokens(xs, ys))
+        query = tokens[:, -1:]
+        answer = query + self._read(self.second, tokens, query)
+        return shaped_like(ys, -answer[..., self.dims : self.dims + self.outputs])
+
+    @staticmethod
+    def _read(layer: LSAModel, context: Tensor, tokens: Tensor) -> Tensor:
+        (out,), (compare,) = layer.form.products()
+        return layer.read(context, tokens, out, compare)
+
+
+def copy_construction(model: SeparateModel, eta: float, examples: int, sharpness: float = 60.0) -> SeparateModel:
+    """Writes one step of gradient descent into a model that reads inputs and labels apart (Proposition 3 there).
+
+    In the first layer a token looks at the next one and adds its label: what was `(x, 0)` becomes `(x, y)`. All others
+    add zeros. In the second those without an input have no weight, and the rest is Proposition 1.
+
+    **Arguments:**
+
+    - `eta`, `examples`: the step size, and N. `sharpness`: how much more a token looks at the next than at others.
+
+    **Returns:** the model.
+    """
+    weight = next(model.parameters())
+    dims, outputs, waves = model.dims, model.outputs, model.positions.shape[1] // 2
+    width = dims + outputs + 2 * waves
+    place = torch.arange(width, device=weight.device)
+    is_input, is_label = (place < dims).to(weight), ((place >= dims) & (place < dims + outputs)).to(weight)
+    step = 2 * math.pi / len(model.positions) * torch.arange(1, waves + 1, device=weight.device).to(weight)
+    cos, sin = torch.diag(step.cos()), torch.diag(step.sin())
+    turn = torch.cat([torch.cat([cos, -sin], 1), torch.cat([sin, cos], 1)])
+    # Attention divides by the root of the width.
+    look = sharpness * width**0.5 * F.pad(turn, (dims + outputs, 0, dims + outputs, 0))
+    _form(model.first).write(torch.diag(is_label), look)
+    _form(model.second).write(torch.diag(-eta / examples * is_label), torch.diag(is_input))
+    return model
+
+
+def _form(layer: LSAModel) -> Factors:
+    assert isinstance(layer.form, Factors)
+    return layer.form

@@ -1,0 +1,74 @@
+"""Ahn et al. 2023: what is exact holds; what trained models are measured with tells their theorems from chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+import torch
+
+from inweights.claims import Trial, Verdict
+from inweights.claims._descent import best_descent
+from inweights.claims._judge import Judged
+from inweights.claims.preconditioned import D, N, from_identity
+from inweights.lab.models import LSA, Learner, LSAModel, gd_construction, gdpp_construction
+from inweights.lab.models._forms import Sparse
+from inweights.lab.tasks import Linear, Rotated
+
+Maker = Callable[[Trial], Learner]
+Make, Stand = Callable[[str], Maker], Callable[[Mapping[str, Maker]], None]
+Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
+
+
+def best_layer(_: Trial) -> LSAModel:
+    return gd_construction(LSAModel(LSA(form="products"), D, 1), N / (N + D + 1), N)
+
+
+def three_steps(trial: Trial) -> LSAModel:
+    found = best_descent(trial, Linear(dims=D), N, 3, plus=True)
+    model = LSAModel(LSA(layers=3, form="sparse"), D, 1)
+    return gdpp_construction(model, (N * found.eta).tolist(), found.gamma.tolist(), N)
+
+
+def whitening(_: Trial) -> LSAModel:
+    model = LSAModel(LSA(layers=3, form="sparse"), D, 1)
+    assert isinstance(model.form, Sparse)
+    inverse = torch.linalg.inv(Rotated().covariance())
+    model.form.a.data = torch.stack([a * inverse for a in (0.5, 1.0, 2.0)]).unsqueeze(1)
+    return model
+
+
+THEIRS = {"ahn-1": best_layer, "ahn-3": three_steps, "ahn-rotated": whitening}
+MEASURED = {"ahn-optimum": "ahn-1", "ahn-three-layers": "ahn-3", "ahn-rotated": "ahn-rotated"}
+
+
+def test_the_construction_holds(verdict: Judge) -> None:
+    """Five seeds, float64; tolerance and control are those of the criteria."""
+    found, judged = verdict("ahn-construction")
+    assert found is Verdict.PASS, judged
+
+
+@pytest.mark.parametrize("id", MEASURED)
+def test_what_the_theorems_say_is_found_where_it_was_written(id: str, stand_in: Stand, verdict: Judge) -> None:
+    """Weights of float32, measured in float64; the bounds are those of the criteria."""
+    stand_in(THEIRS)
+    found, judged = verdict(id, seeds=3)
+    assert found is Verdict.PASS, judged
+
+
+@pytest.mark.parametrize(("id", "recipe"), MEASURED.items())
+def test_and_not_where_nothing_was_learned(
+    id: str, recipe: str, stand_in: Stand, untrained: Make, verdict: Judge
+) -> None:
+    stand_in({recipe: untrained(recipe)})
+    found, judged = verdict(id, seeds=2)
+    assert found is not Verdict.PASS, judged
+
+
+def test_the_distance_from_the_identity() -> None:
+    """float64, 1e-12: 0 for its multiples, 1 for what has no trace, and what is between."""
+    eye = torch.eye(3, dtype=torch.float64)
+    one = torch.zeros(3, 3, dtype=torch.float64)
+    one[0, 0] = 1.0
+    found = from_identity(torch.stack([-2 * eye, one.roll(1, 1), one]))
+    torch.testing.assert_close(found, torch.tensor([0, 1, (2 / 3) ** 0.5], dtype=torch.float64), rtol=0, atol=1e-12)

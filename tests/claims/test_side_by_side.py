@@ -1,0 +1,117 @@
+"""Trials side by side find what trials one after the other find, bit for bit, and keep it in the cache of who asked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inweights import InputError
+from inweights.claims import Entry, Trial, Verdict, load_all, run
+from inweights.claims._keep import Kept
+from inweights.claims._ledger import Job, Results, one_by_one
+from inweights.claims._side_by_side import Measuring, side_by_side
+from inweights.engines import _local, no_beat
+from inweights.engines._work import attempt
+
+# Claims of the package: one that is entered here would not be known in a worker.
+IDS = ("dherin-theorem", "dherin-rank-one")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As workers have, so that the sums are the same."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def entries(results: Results, **more: Any) -> dict[str, Entry]:
+    """By claim, without the time that they took."""
+    known = load_all()
+    return {e.id: replace(e, seconds=0.0) for e in run([known[id] for id in IDS], results=results, **more)}
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
+    """What the plain loop finds; the cache is empty again."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "plain"))
+    found = entries(side_by_side("local", 1, None))
+    assert [e.verdict for e in found.values()] == [Verdict.PASS] * 2
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "cache"))
+    return found
+
+
+def kept(tmp_path: Path, where: str) -> set[str]:
+    return {p.name for p in (tmp_path / where / "claims").iterdir()}
+
+
+def test_two_processes_find_what_one_finds(
+    plain: dict[str, Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = side_by_side("local", 2, None)
+    assert entries(two) == plain
+    assert kept(tmp_path, "cache") == kept(tmp_path, "plain")
+
+    def no_more(*_: object) -> None:
+        raise AssertionError("nothing is left to do")
+
+    monkeypatch.setattr(_local, "Worker", no_more)
+    assert entries(two) == plain
+
+
+def test_a_node_that_dies_costs_nothing_but_time(
+    plain: dict[str, Entry], cluster: Any, doomed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[str] = []
+
+    def after(job: Job, kept: Kept) -> None:
+        seen.append(job.name)
+        if len(seen) == 1:
+            sys.stdout.write("a verdict\n")
+            doomed.kill()  # with a trial that nobody has heard of
+
+    found = entries(side_by_side("ray", None, cluster.address), after=after)
+    assert capsys.readouterr().out == "a verdict\n"  # what Ray has to say is said elsewhere
+    assert doomed.lost == ["NodeDiedError"]
+    assert len(seen) == len(set(seen))
+    assert found == plain
+    assert kept(tmp_path, "cache") == kept(tmp_path, "plain")
+
+
+def test_work_without_an_answer_is_a_broken_trial(tmp_path: Path) -> None:
+    found = attempt(Measuring(Job("nonsense", Trial(0)), tmp_path), tmp_path, no_beat)
+    assert (found.outcome, found.message) == ("broken", "KeyError: 'nonsense'")
+
+
+def test_a_trial_stops_training_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+
+    def nobody_is_left() -> None:
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        Trial(999, quick=False, beat=nobody_is_left).trained("linear-5")
+
+
+def test_one_process_is_this_one() -> None:
+    assert side_by_side("local", None, None) is side_by_side("local", 1, None) is one_by_one
+
+
+@pytest.mark.parametrize(
+    ("engine", "address", "device", "said"),
+    [
+        ("rai", None, "cpu", "There is no engine 'rai'; did you mean ray"),
+        ("local", "auto", "cpu", "only --engine ray connects to one"),
+        ("ray", None, "cuda", "--engine ray runs trials on CPUs"),
+    ],
+)
+def test_bad_input_is_one_sentence(engine: str, address: str | None, device: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        list(side_by_side(engine, 2, address)([Job(IDS[0], Trial(0, device=device))]))
