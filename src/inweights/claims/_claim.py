@@ -83,11 +83,6 @@ class Claim:
     measure: Measure
 
     @property
-    def file(self) -> str:
-        """The file that its function is in."""
-        return inspect.getfile(self.measure)
-
-    @property
     def source(self) -> str:
         """A hash of its function: a verdict that was recorded for another one is stale."""
         return hashlib.sha256(inspect.getsource(self.measure).encode()).hexdigest()[:16]

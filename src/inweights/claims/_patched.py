@@ -109,10 +109,9 @@ def replayed(model: Model, text: str, tokens: int, stable: bool) -> Replayed:
             with made.applied(model):
                 said = run(net, own, **inputs(net, own, prompt.reduced_positions))[0, -1]
         best = wanted.argmax()
-        found.append(
-            [*((x - wanted).abs().max().double() for x in (said, bare)), *(x.argmax() == best for x in (said, bare))]
-        )
-    return Replayed(*(torch.stack([torch.as_tensor(v, dtype=torch.float64).cpu() for v in c]) for c in zip(*found)))
+        off = [float((x - wanted).abs().max()) for x in (said, bare)]
+        found.append([*off, *(float(x.argmax() == best) for x in (said, bare))])
+    return Replayed(*torch.tensor(found, dtype=torch.float64).unbind(1))
 
 
 @contextmanager
@@ -144,10 +143,12 @@ def disturbed_errors(prompt: Prompt, size: float, seed: int, solved_with: int | 
     again = inputs(net, own, prompt.reduced_positions)
     with torch.no_grad(), full_precision(model):
         wanted, logits = goals(net, model.anatomy, prompt.ids, prompt.query_rows)
-        with solving(net, model.anatomy, wanted, rows, "token", stable=False) as blocks:
-            # Hooks run in the order in which they were set: the noise comes after the patch of each block.
-            with disturbed(model, solved_with or 0, 0.0 if solved_with is None else size):
-                run(net, own, **again)
+        # Hooks run in the order in which they were set: the noise comes after the patch of each block.
+        with (
+            solving(net, model.anatomy, wanted, rows, "token", stable=False) as blocks,
+            disturbed(model, solved_with or 0, 0.0 if solved_with is None else size),
+        ):
+            run(net, own, **again)
         new = {name: value for b in blocks for name, value in b.at(0).parameters(net).items()}
         with exchanged(net, new), disturbed(model, seed, size) as said:
             last = run(net, own, **again)[0, rows]

@@ -61,15 +61,18 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(Skips(DIMS + 1, norms=norms) for _ in range(BLOCKS))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        for block in self.blocks:
+        for block in self.each():
             tokens = block.sequence(tokens)
         return tokens
+
+    def each(self) -> list[Skips]:
+        """The blocks, as what they are."""
+        return [block for block in self.blocks if isinstance(block, Skips)]
 
     def entering(self, tokens: Tensor) -> list[tuple[Skips, Tensor]]:
         """Each block with the tokens that reach it."""
         found = []
-        for block in self.blocks:
-            assert isinstance(block, Skips)
+        for block in self.each():
             found.append((block, tokens))
             tokens = block.sequence(tokens).detach()
         return found

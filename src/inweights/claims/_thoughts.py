@@ -15,10 +15,12 @@ from inweights.fold._examples import Batch
 from inweights.fold._layers import Rule, solve_blocks
 from inweights.fold._ridge import Ridge
 from inweights.fold._sample import sample
+from inweights.fold._simple import thought_vector
 from inweights.models import Model
 from inweights.theory import Update
 
-PARTS = ("vector", "matrix")
+MEAN = "mean vector"
+PARTS = ("vector", "matrix", MEAN)
 RIDGE = 0.3
 """The penalty that `inweights.fold` takes unless told otherwise; Z of a few tokens has no inverse without one."""
 
@@ -49,14 +51,16 @@ RULES = {
     "vector": Rule(_every_token, _ridge, aim="stream"),
     "matrix": Rule(_every_token, lambda name: Nothing(), _ridge),
 }
-"""Models like SmolLM2 have no bias to hold a thought vector: the last matrix is fitted to add it."""
+"""Models like SmolLM2 have no bias to hold a thought vector: the last matrix is fitted to add what each token lacks, of
+which the vector is the mean. `MEAN` is that vector itself, added by an update of rank one."""
 
 
 def patched(model: Model, task: Task, part: str = "both") -> Fold:
     """The patch that stands for the task's context, from the prompted model's own answers to its calibration."""
     frame = Frame.of(model, task.context, chat=False)
     examples = answered(frame, task.calibration, new=8, temperature=0.0)
-    return Fold(solve_blocks(model, examples, RULES[part]), Card(), model)
+    updates = thought_vector(model, examples) if part == MEAN else solve_blocks(model, examples, RULES[part])
+    return Fold(updates, Card(), model)
 
 
 def share(frame: Frame, before: Sequence[int], task: Task) -> float:

@@ -34,7 +34,7 @@ class Task:
 
 
 def by_examples(name: str, seed: int, *, calibration: int, tests: int, shots: int = 8) -> Task:
-    """"past tense" or "capital letters", told by examples. No word stands in two of the three parts."""
+    """ "past tense" or "capital letters", told by examples. No word stands in two of the three parts."""
     pairs: Sequence[tuple[str, str]] = PAST if name == "past tense" else [(a, a.capitalize()) for a, _ in PAST]
     drawn = Random(seed).sample(pairs, shots + calibration + tests)
     asked = [(f"Input: {a}\nOutput:", f" {b}") for a, b in drawn]
@@ -44,9 +44,11 @@ def by_examples(name: str, seed: int, *, calibration: int, tests: int, shots: in
 
 
 def arithmetic(name: str, seed: int, *, calibration: int, tests: int) -> Task:
-    """"multiply" or "sum" three numbers of one digit, as an instruction says."""
+    """ "multiply" or "sum" three numbers of one digit, as an instruction says."""
     chance = Random(seed)
-    drawn = chance.sample([(a, b, c) for a in range(1, 10) for b in range(1, 10) for c in range(1, 10)], calibration + tests)
+    drawn = chance.sample(
+        [(a, b, c) for a in range(1, 10) for b in range(1, 10) for c in range(1, 10)], calibration + tests
+    )
     asked = [(f"{a}, {b}, {c} ->", f" {a * b * c if name == 'multiply' else a + b + c}") for a, b, c in drawn]
     context = f"{name.capitalize()} numbers.\n"
     return Task(name, context, tuple(q for q, _ in asked[:calibration]), tuple(asked[calibration:]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from inweights.claims import gradient_descent_trained as gradient_descent_trained
 from inweights.claims._claim import Found, Plot, claim
 from inweights.claims._descent import best_descent
 from inweights.claims._papers import OSWALD
@@ -48,7 +47,7 @@ def largest(difference: Tensor) -> float:
     return difference.abs().max().item()
 
 
-@claim("oswald-construction", OSWALD, "Proposition 1", exact=True, cost=(1, 2))
+@claim("oswald-construction", OSWALD, "Proposition 1", exact=True, cost=(2, 3))
 @torch.no_grad()
 def construction(trial: Trial) -> Found:
     """There are weights with which K layers of linear self-attention answer as K steps of gradient descent from zero.
@@ -78,7 +77,7 @@ def descending(steps: int, outputs: int, like: Tensor) -> LSAModel:
     return gd_construction(LSAModel(LSA(layers=steps), D, outputs).to(like), ETA, N)
 
 
-@claim("oswald-construction-plus", OSWALD, "Appendix A.10", exact=True, cost=(1, 2))
+@claim("oswald-construction-plus", OSWALD, "Appendix A.10", exact=True, cost=(1, 1))
 @torch.no_grad()
 def construction_plus(trial: Trial) -> Found:
     """There are weights with which layers of linear self-attention answer as GD++: while labels take a step of
@@ -101,7 +100,7 @@ def construction_plus(trial: Trial) -> Found:
     return Found({"error": (errors, controls)})
 
 
-@claim("oswald-mlp", OSWALD, "Proposition 2", exact=True, cost=(1, 2))
+@claim("oswald-mlp", OSWALD, "Proposition 2", exact=True, cost=(1, 1))
 @torch.no_grad()
 def mlp(trial: Trial) -> Found:
     """A wide layer m and a layer of linear self-attention after it can answer as a step of gradient descent on
@@ -128,7 +127,7 @@ def mlp(trial: Trial) -> Found:
     return Found({"error": (errors, controls)})
 
 
-@claim("oswald-copy", OSWALD, "Proposition 3", exact=True, cost=(1, 2))
+@claim("oswald-copy", OSWALD, "Proposition 3", exact=True, cost=(1, 1))
 @torch.no_grad()
 def copy(trial: Trial) -> Found:
     """If inputs and labels are tokens of their own, one layer of softmax attention over positions can bring each label
@@ -157,7 +156,7 @@ def copy(trial: Trial) -> Found:
 PAPER_GAMMA = {10: 0.179, 25: 0.099, 50: 0.056, 100: 0.029}
 
 
-@claim("oswald-gamma", OSWALD, "Appendix A.10", cost=(25, 60))
+@claim("oswald-gamma", OSWALD, "Appendix A.10", cost=(2, 12))
 def gamma(trial: Trial) -> Found:
     """The γ of GD++ that leaves the least loss after two equal steps is 0.179 for ten examples; it falls with more.
 
@@ -184,3 +183,7 @@ def gamma(trial: Trial) -> Found:
     )
     told = {"paper": PAPER_GAMMA[10], "eta": N * found[10].eta[0].item()}
     return Found({"gamma": (gammas[10], gammas[25])}, plot, told)
+
+
+# After the claims above, so that the ledger has them in the order of the paper.
+from inweights.claims import gradient_descent_trained as gradient_descent_trained  # noqa: E402

@@ -55,7 +55,7 @@ def alignment(model: Answers, descent: Answers, sample: Sample) -> dict[str, flo
     }
 
 
-@claim("oswald-one-layer", OSWALD, "Figure 2", cost=(5, 20), needs=("lsa-1", "lsa-1-shuffled"))
+@claim("oswald-one-layer", OSWALD, "Figure 2", cost=(2, 4), needs=("lsa-1", "lsa-1-shuffled"))
 def one_layer(trial: Trial) -> Found:
     """A trained layer of linear self-attention is a step of gradient descent: in its loss, in how its answers change
     with the query, and in its answers.
@@ -73,7 +73,7 @@ def one_layer(trial: Trial) -> Found:
     return Found({name: (value, control[name]) for name, value in model.items()}, told=told)
 
 
-@claim("oswald-interpolation", OSWALD, "Figure 2", cost=(5, 20), needs=("lsa-1", "lsa-1-shuffled"))
+@claim("oswald-interpolation", OSWALD, "Figure 2", cost=(1, 2), needs=("lsa-1", "lsa-1-shuffled"))
 def interpolation(trial: Trial) -> Found:
     """Weights half-way between the trained ones and those of the construction have the loss of gradient descent.
 
@@ -91,7 +91,7 @@ def interpolation(trial: Trial) -> Found:
     return Found({"loss": (mixed("lsa-1"), mixed("lsa-1-shuffled"))})
 
 
-@claim("oswald-two-layers", OSWALD, "Figure 3", cost=(15, 40), needs=("lsa-2", "lsa-1"))
+@claim("oswald-two-layers", OSWALD, "Figure 3", cost=(2, 5), needs=("lsa-2", "lsa-1"))
 def two_layers(trial: Trial) -> Found:
     """Two layers with the same weights do better than two steps of gradient descent, and as well as two of GD++.
 
@@ -113,7 +113,7 @@ def two_layers(trial: Trial) -> Found:
     )
 
 
-@claim("oswald-depth", OSWALD, "Figure 3", cost=(5, 20), needs=("lsa-5", "gdpp-5", "lsa-2"))
+@claim("oswald-depth", OSWALD, "Figure 3", cost=(2, 5), needs=("lsa-5", "gdpp-5", "lsa-2"))
 def depth(trial: Trial) -> Found:
     """Five layers, each with weights of its own, do as well as five steps of GD++ with an η and a γ each.
 
@@ -129,7 +129,7 @@ def depth(trial: Trial) -> Found:
     return Found({"against_plus": (excess(model, better, sample), excess(control, better, sample))}, told=told)
 
 
-@claim("oswald-out-of-distribution", OSWALD, "Figure 2", cost=(5, 30), needs=("lsa-1", "lsa-1-shuffled"))
+@claim("oswald-out-of-distribution", OSWALD, "Figure 2", cost=(2, 15), needs=("lsa-1", "lsa-1-shuffled"))
 def out_of_distribution(trial: Trial) -> Found:
     """Where inputs or weights are larger or smaller than in training, the trained layer errs as gradient descent does.
 
@@ -165,7 +165,7 @@ def out_of_distribution(trial: Trial) -> Found:
 HEADS = ("softmax-1", "softmax-2", "lsa-1", "lsa-1-heads")
 
 
-@claim("oswald-softmax-heads", OSWALD, "Appendix A.9", cost=(5, 20), needs=HEADS)
+@claim("oswald-softmax-heads", OSWALD, "Appendix A.9", cost=(2, 3), needs=HEADS)
 def softmax_heads(trial: Trial) -> Found:
     """One head of softmax attention stays behind gradient descent; a second one makes good for much of it.
 
@@ -206,7 +206,7 @@ def brought_together(model: SeparateModel, sample: Sample) -> Tensor:
     return torch.stack([partner[:, i::2].mean(1) / others[:, i::2].mean(1) for i in (0, 1)])
 
 
-@claim("oswald-copying", OSWALD, "Figure 5", cost=(5, 20), needs=("copying",))
+@claim("oswald-copying", OSWALD, "Figure 5", cost=(4, 5), needs=("copying",))
 def copying(trial: Trial) -> Found:
     """If inputs and labels are tokens of their own, the first of two layers learns to bring each label and its input
     together.
@@ -239,7 +239,7 @@ def example_weights(model: Answers, sample: Sample) -> float:
     return torch.corrcoef(torch.stack([sensitivities(model, sample)[1].flatten(), products]))[0, 1].item()
 
 
-@claim("oswald-example-weights", OSWALD, "Proposition 1", cost=(5, 20), needs=("lsa-1", "lsa-1-shuffled"))
+@claim("oswald-example-weights", OSWALD, "Proposition 1", cost=(1, 2), needs=("lsa-1", "lsa-1-shuffled"))
 def weights_of_examples(trial: Trial) -> Found:
     """A trained layer weighs the label of each example as gradient descent does: by the product of its input with the
     query.
@@ -255,7 +255,7 @@ def weights_of_examples(trial: Trial) -> Found:
     return Found({"correlation": (found[0], found[1])})
 
 
-@claim("oswald-sine", OSWALD, "Figure 4", cost=(5, 20), needs=("sine", "sine-gd"))
+@claim("oswald-sine", OSWALD, "Figure 4", cost=(4, 10), needs=("sine", "sine-gd"))
 def sine(trial: Trial) -> Found:
     """A wide layer and a layer of linear self-attention, trained on sine waves, do as well as a wide layer that was
     trained for one step of gradient descent on its features.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from inweights import InputError
+from inweights._errors import InputError
 from inweights.blocks import LAYERS, ContextualBlock, SoftmaxAttention, absorb, make_block, without
 from inweights.claims._claim import Found, claim
 from inweights.claims._papers import DHERIN
@@ -113,7 +113,7 @@ def members(trial: Trial, count: int) -> tuple[ContextualBlock, Tensor, Tensor, 
     sizes = update.frobenius() * torch.logspace(-3, 1, count, dtype=torch.float64)
     seeing = Update(noise, identity, update.name)
     blind = blind_to(seeing, block.joint(context[:0], query).read)
-    return block, context, query, update, *(B * (sizes / B.frobenius()) for B in (seeing, blind))
+    return block, context, query, update, seeing * (sizes / seeing.frobenius()), blind * (sizes / blind.frobenius())
 
 
 def error_of(block: ContextualBlock, context: Tensor, query: Tensor, updates: Update) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ def gradient_steps(trial: Trial) -> Found:
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50), float64.
     """
     block, contexts, queries = block_and_prompts(trial, trial.size(5, 50))
-    alone = block.joint(contexts[:, :0], queries).read
+    alone = block.joint(contexts[:, :0], queries).read.detach()
     h = alone.square().sum(-1).reciprocal()
     errors = [
         max(descent_error(block, c, x, float(rate)) for c, x, rate in zip(contexts, queries, rates, strict=True))
@@ -80,9 +81,7 @@ def token_factors(block: ContextualBlock, context: Tensor, query: Tensor) -> lis
     """`I + h_i A_i` for every token, each `(in, in)`."""
     A = [block.joint(context[i:], query).read.detach() for i in range(len(context) + 1)]
     identity = torch.eye(len(A[0]), dtype=A[0].dtype)
-    return [
-        identity + torch.outer(more - less, less) / less.square().sum() for more, less in zip(A, A[1:], strict=False)
-    ]
+    return [identity + torch.outer(more - less, less) / less.square().sum() for more, less in pairwise(A)]
 
 
 def products(W: Tensor, each: Sequence[Tensor]) -> list[Tensor]:

@@ -178,7 +178,7 @@ class OtherLabels(LinearTask):
         return found._replace(context=found.context.roll(1, 0))
 
 
-@claim("dherin-finetuning", DHERIN, "Section 4.3", cost=(25, 400))
+@claim("dherin-finetuning", DHERIN, "Section 4.3", cost=(40, 400))
 def finetuned(trial: Trial) -> Found:
     """Reading examples lowers the test loss in the way in which training on them does, one step of SGD for each.
 

@@ -1,4 +1,4 @@
-"""The notes that this project began with: what they say beyond the papers, mistakes included, and what holds instead."""
+"""What the notes say of regression and of gradient descent, mistakes included, and what holds instead."""
 
 from __future__ import annotations
 
@@ -6,22 +6,15 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from inweights.blocks import absorb
 from inweights.claims._claim import Found, Plot, claim
 from inweights.claims._papers import NOTES
-from inweights.claims._random_blocks import block_and_prompts, largest
+from inweights.claims._random_blocks import largest
 from inweights.claims._trial import Trial
-from inweights.claims.learning_without_training_dynamics import (
-    descent_error,
-    peeling_error,
-    products,
-    token_factors,
-)
+from inweights.lab import curves
 from inweights.lab.models import LSA, Learner, LSAModel, gdpp_construction
 from inweights.lab.predictors import GD, OLS, SGD, Predictor, Ridge
 from inweights.lab.tasks import Linear, Sample
-from inweights.lab.training import read
-from inweights.theory import Update, blind_to
+from inweights.lab.training import build
 
 LENGTHS = list(range(5, 51, 5))
 """The context lengths of the note's figure."""
@@ -33,14 +26,14 @@ def regression(trial: Trial, prompts: int, points: int, *, dims: int = 5, noise:
 
 
 def asked_after(sample: Sample, queries: Tensor) -> tuple[Tensor, Tensor]:
-    """Examples `X` `(batch, n, dims)` and `y` `(batch, n)`, and the sums `Σ (x·x_i) y_i` for queries `(batch, k, dims)`:
-    the note's linear attention, with no softmax and no scale, `(batch, k)`, and its scores `(batch, k, n)`."""
+    """The note's linear attention, no softmax and no scale, for queries `(batch, k, dims)`: `Σ (x·x_i) y_i`, of shape
+    `(batch, k)`, and its scores `x·x_i`, `(batch, k, n)`."""
     scores = queries @ sample.xs.mT
     return (scores @ sample.ys.unsqueeze(-1)).squeeze(-1), scores
 
 
 def one_step(sample: Sample, queries: Tensor) -> Tensor:
-    """What one step of gradient descent from zero, of rate 1 on the mean of the halved squares, answers `(batch, k)`."""
+    """The answers `(batch, k)` of one step of gradient descent from zero, rate 1, on the mean of the halved squares."""
     n = sample.xs.shape[1]
     w = torch.zeros(len(sample.xs), sample.xs.shape[2], dtype=sample.xs.dtype, requires_grad=True)
     missed = (sample.xs @ w.unsqueeze(-1)).squeeze(-1) - sample.ys
@@ -49,7 +42,7 @@ def one_step(sample: Sample, queries: Tensor) -> Tensor:
 
 
 def miss_at_best_rate(answers: Tensor, step: Tensor) -> float:
-    """The largest difference of answers `(batch, k)` from a step of gradient descent, at the best rate for each prompt."""
+    """The largest difference of answers `(batch, k)` from those of a step, at the best rate for each prompt."""
     rate = (answers * step).sum(-1, keepdim=True) / step.square().sum(-1, keepdim=True)
     return largest(answers, rate * step)
 
@@ -99,23 +92,18 @@ def attention_corrected(trial: Trial) -> Found:
     return Found({"error": (largest(eta / 20 * summed, step), largest(demo, step))})
 
 
-def errors_after(model: Predictor, trial: Trial, prompts: int, examples: int, *, noise: float = 0.1) -> Tensor:
-    """Squared errors against labels without noise after so many examples, `(prompts,)`: 10 dimensions, as in the note."""
-    sample = Linear(dims=10, noise=noise).sample(trial.draw(prompts, examples), examples + 1)
-    if isinstance(model, Learner):
-        with torch.no_grad():
-            answers = model(sample.xs, sample.ys)[:, -1]
-    else:
-        answers = model.predict_prefixes(sample.xs, sample.ys)[:, -1]
-    return (answers - sample.hidden["clean"][:, -1]).square()
+def errors_of(
+    models: dict[str, Predictor], trial: Trial, examples: int, *, noise: float = 0.1
+) -> dict[str, list[float]]:
+    """Mean squared errors against labels without noise after 0, 1, … examples of 10 dimensions, as shares of 10."""
+    task, prompts = Linear(dims=10, noise=noise), trial.size(512, 5120)
+    found = curves(task, examples + 1, models, prompts=prompts, seed=trial.seed, clean=True)
+    return {name: each.mean(0).tolist() for name, each in found.items()}
 
 
 def untrained(trial: Trial) -> Learner:
     """The note's encoder before any training."""
-    recipe = read("seed-encoder")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(trial.seed)
-        return recipe.make_model().eval()
+    return build(trial.recipe("seed-encoder")).eval()
 
 
 @claim("note-encoder", NOTES, "004, section 8.2", cost=(5, 60), needs=("seed-encoder",))
@@ -126,13 +114,18 @@ def encoder(trial: Trial) -> Found:
 
     Control: the encoder untrained.
 
-    Settings: recipe `seed-encoder`: 10 dimensions, 20 examples with noise 0.1; 1,000 prompts (full: 10,000).
+    Settings: recipe `seed-encoder`: 10 dimensions, 20 examples with noise 0.1; 512 prompts (full: 5,120).
     """
-    prompts = trial.size(1000, 10_000)
     model = trial.trained("seed-encoder").cpu()
-    ols, ridge = (errors_after(p, trial, prompts, 20).mean() for p in (OLS(), Ridge(penalty=0.01)))
-    value, control = (float(errors_after(m, trial, prompts, 20).mean() / ols) for m in (model, untrained(trial)))
-    return Found({"against_ols": (value, control)}, told={"OLS": float(ols), "ridge": float(ridge)})
+    return against_ols(model, trial)
+
+
+def against_ols(model: Predictor, trial: Trial) -> Found:
+    """A model's error over that of OLS, beside that of the untrained encoder."""
+    models = {"model": model, "untrained": untrained(trial), "ols": OLS(), "ridge": Ridge(penalty=0.01)}
+    last = {name: errors[-1] for name, errors in errors_of(models, trial, 20).items()}
+    told = {"OLS over ridge": last["ols"] / last["ridge"]}
+    return Found({"against_ols": (last["model"] / last["ols"], last["untrained"] / last["ols"])}, told=told)
 
 
 @claim("note-context-length", NOTES, "004, section 8.3", cost=(10, 60), needs=("seed-encoder",))
@@ -143,20 +136,23 @@ def context_length(trial: Trial) -> Found:
 
     Control: the encoder untrained.
 
-    Settings: recipe `seed-encoder`, trained with 20 examples; 500 prompts for each length (full: 5,000), noise 0.1.
+    Settings: recipe `seed-encoder`, trained with 20 examples; 512 prompts (full: 5,120), noise 0.1.
     """
-    prompts = trial.size(500, 5000)
-    models = {"trained": trial.trained("seed-encoder").cpu(), "untrained": untrained(trial), "ols": OLS()}
-    return lengths_compared(models, trial, prompts)
+    model = trial.trained("seed-encoder").cpu()
+    return over_lengths(model, trial)
 
 
-def lengths_compared(models: dict[str, Predictor], trial: Trial, prompts: int) -> Found:
-    """The rank correlations of the errors of "trained" and "untrained" with the length, and all errors as a figure."""
-    lines = {name: [float(errors_after(m, trial, prompts, n).mean()) for n in LENGTHS] for name, m in models.items()}
-    ranks = {name: float(spearmanr(LENGTHS, line).statistic) for name, line in lines.items()}
-    plot = Plot("Error and length of the context", "examples", "mean squared error", LENGTHS, lines, log="y")
-    short = float(spearmanr(LENGTHS[:4], lines["trained"][:4]).statistic)
-    return Found({"rank_correlation": (ranks["trained"], ranks["untrained"])}, plot, {"up to 20 examples": short})
+def over_lengths(model: Predictor, trial: Trial) -> Found:
+    """The rank correlation of a model's error with the length, beside that of the untrained encoder."""
+    models = {"model": model, "untrained": untrained(trial), "ols": OLS()}
+    errors = errors_of(models, trial, LENGTHS[-1])
+    lines = {name: [line[n] for n in LENGTHS] for name, line in errors.items()}
+    value, control, short = (
+        float(spearmanr(range(len(line)), line).statistic)
+        for line in (lines["model"], lines["untrained"], lines["model"][:4])
+    )
+    plot = Plot("Error and length of the context", "examples", "squared error / 10", LENGTHS, lines, log="y")
+    return Found({"rank_correlation": (value, control)}, plot, {"up to 20 examples": short})
 
 
 @claim("note-ols-reference", NOTES, "004, sections 8.2 and 8.3", cost=(3, 10))
@@ -168,19 +164,15 @@ def ols_reference(trial: Trial) -> Found:
 
     Control: noise 1, where shrinking is known to help.
 
-    Settings: 10 dimensions, noise 0.1, 2,000 prompts for each length (full: 20,000), against labels without noise.
+    Settings: 10 dimensions, noise 0.1, 512 prompts (full: 5,120), against labels without noise.
     """
-    prompts = trial.size(2000, 20_000)
     ratios = {}
     for noise in (0.1, 1.0):
-        rivals: tuple[Predictor, ...] = (OLS(), Ridge(penalty=noise**2))
-        each = [[errors_after(p, trial, prompts, n, noise=noise).mean() for p in rivals] for n in LENGTHS]
-        ratios[noise] = [float(ols / ridge) for ols, ridge in each]
-    plot = Plot(
-        "OLS against ridge", "examples", "mean squared error, OLS over ridge", LENGTHS,
-        {f"noise {noise:g}": line for noise, line in ratios.items()}, log="y",
-    )  # fmt: skip
-    told = {"at 20 examples": ratios[0.1][LENGTHS.index(20)]}
+        errors = errors_of({"ols": OLS(), "ridge": Ridge(penalty=noise**2)}, trial, LENGTHS[-1], noise=noise)
+        ratios[noise] = [errors["ols"][n] / errors["ridge"][n] for n in LENGTHS]
+    lines = {f"noise {noise:g}": line for noise, line in ratios.items()}
+    plot = Plot("OLS against ridge", "examples", "squared error, OLS over ridge", LENGTHS, lines, log="y")
+    told = {f"at {n} examples": ratios[0.1][LENGTHS.index(n)] for n in (5, 15, 20)}
     return Found({"against_ridge": (max(ratios[0.1]), max(ratios[1.0]))}, plot, told)
 
 
@@ -247,73 +239,6 @@ def plus_corrected(trial: Trial) -> Found:
     return Found({"error": (largest(attention(0.01), answers), largest(attention(0.0), answers))})
 
 
-@claim("note-factors", NOTES, "000, appendix B", exact=True, cost=(2, 10))
-def factors(trial: Trial) -> Found:
-    """Tokens are taken off the front of the context by W_i = W_{i−1} + h_i W_{i−2} A_i.
-
-    Measured: the largest difference of T_{W_i}(c_{i+1}…c_n, x) from T(C, x) over all i; W_{−1} is read as W_0.
-
-    Control: the right factors in the opposite order.
-
-    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50), float64.
-    """
-    block, contexts, queries = block_and_prompts(trial, trial.size(5, 50))
-    W0 = block.get_parameter(block.input_controls[0]).detach()
-    errors, controls = [], []
-    for context, query in zip(contexts, queries, strict=True):
-        each = token_factors(block, context, query)
-        path = [W0, W0]
-        for factor in each:
-            path.append(path[-1] + path[-2] @ factor - path[-2])
-        errors.append(peeling_error(block, context, query, path[2:]))
-        controls.append(peeling_error(block, context, query, products(W0, each[::-1])))
-    return Found({"error": (max(errors), min(controls))})
-
-
-@claim("note-index", NOTES, "000, Proposition 3.1", exact=True, cost=(2, 10))
-def index(trial: Trial) -> Found:
-    """The weights after i tokens are W_i = W_{i−1} − h ∇L_i(W_{i−1}), with the loss L_i that holds what token i + 1 adds.
-
-    Measured: the largest difference of T_{W_i}(x) from T(c_1…c_i, x), i from 1 to n − 1.
-
-    Control: losses two places off.
-
-    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50), float64.
-    """
-    block, contexts, queries = block_and_prompts(trial, trial.size(5, 50))
-    h = block.joint(contexts[:, :0], queries).read.detach().square().sum(-1).reciprocal()
-    value, control = (
-        [descent_error(block, c, x, float(r), shift) for c, x, r in zip(contexts, queries, h, strict=True)]
-        for shift in (1, 2)
-    )
-    return Found({"error": (max(value), min(control))})
-
-
-@claim("note-only-update", NOTES, "001, Theorem 2.2", exact=True, cost=(0.2, 0.5))
-def only_update(trial: Trial) -> Found:
-    """The update of rank 1 is the update: no other change of W stands for the context.
-
-    Measured: how far apart two changes are that both do it to 1e-10, as a share of ‖ΔW‖: ΔW and ΔW + B, B A(x) = 0.
-
-    Control: the updates of two queries, which nobody would call one.
-
-    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 20 prompts (full: 200), float64.
-
-    Precondition: the second change does what the first does.
-    """
-    block, context, query = block_and_prompts(trial, trial.size(20, 200))
-    changes = absorb(block, context, query)
-    update = changes.updates[0]
-    alone = block.joint(context[:, :0], query).read.detach()
-    noise = blind_to(changes.random_like(trial.seed).updates[0], alone)
-    miss = largest((update + noise)(alone), update(alone))
-    trial.require(miss < 1e-10, f"the second change misses by {miss:.1e}")
-    other = Update(update.u.roll(1, 0), update.v.roll(1, 0), update.name)
-    size = update.frobenius().detach()
-    value, control = (((u.frobenius() / size).detach()) for u in (noise, update - other))
-    return Found({"spread": (value.max(), control.max())})
-
-
 def sensitivity(model: Predictor, trial: Trial, prompts: int) -> float:
     """The largest standard deviation of an answer over 10 orders of the examples."""
     n = 20
@@ -362,3 +287,7 @@ def order_full_batch(trial: Trial) -> Found:
     prompts = trial.size(50, 500)
     value, control = (sensitivity(p, trial, prompts) for p in (GD(rate=0.3, steps=20), SGD(rate=0.05)))
     return Found({"sensitivity": (value, control)})
+
+
+# Last, so that the ledger has the claims in this order.
+from inweights.claims import notes_theorem as notes_theorem  # noqa: E402

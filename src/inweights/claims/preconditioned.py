@@ -18,7 +18,7 @@ from inweights.lab.training import build
 D, N = 5, 20
 
 
-@claim("ahn-construction", AHN, "Lemma 1", exact=True, cost=(1, 2))
+@claim("ahn-construction", AHN, "Lemma 1", exact=True, cost=(1, 1))
 @torch.no_grad()
 def construction(trial: Trial) -> Found:
     """With weights `P = diag(0, 1)` and `Q = −diag(A, 0)`, layers of linear self-attention answer as gradient descent
@@ -68,7 +68,7 @@ def apart(found: Tensor, wanted: Tensor) -> float:
     return ((found - wanted).norm() / wanted.norm()).item()
 
 
-@claim("ahn-optimum", AHN, "Theorem 1", cost=(10, 20), needs=("ahn-1",))
+@claim("ahn-optimum", AHN, "Theorem 1", cost=(6, 16), needs=("ahn-1",))
 def optimum(trial: Trial) -> Found:
     """Of all weights of one layer, those are best that make a step preconditioned by
     `A = n / (n + d + 1) I` where inputs are standard normal; training finds them.
@@ -100,7 +100,7 @@ def from_identity(matrices: Tensor) -> Tensor:
     return torch.linalg.matrix_norm(matrices - mean * eye) / torch.linalg.matrix_norm(matrices)
 
 
-@claim("ahn-three-layers", AHN, "Theorem 4 and section 5", cost=(10, 30), needs=("ahn-3",))
+@claim("ahn-three-layers", AHN, "Theorem 4 and section 5", cost=(4, 15), needs=("ahn-3",))
 def three_layers(trial: Trial) -> Found:
     """Three layers with sparse weights learn multiples of the identity as their A, where inputs are standard normal,
     and leave far less error than three steps of gradient descent.
@@ -127,7 +127,7 @@ def three_layers(trial: Trial) -> Found:
     )
 
 
-@claim("ahn-rotated", AHN, "Theorem 3 and section 5", cost=(3, 5), needs=("ahn-rotated",))
+@claim("ahn-rotated", AHN, "Theorem 3 and section 5", cost=(2, 4), needs=("ahn-rotated",))
 def rotated(trial: Trial) -> Found:
     """Where inputs have the covariance Σ and weights its inverse, three layers with sparse weights learn multiples of
     the inverse covariance as their A.

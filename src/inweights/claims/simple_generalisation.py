@@ -27,7 +27,7 @@ def said(block: Skips, changes: Changes, tokens: Tensor) -> Tensor:
     return changes.run(block, query.unsqueeze(-2)[..., :0, :], query)
 
 
-@claim("innocenti-all-positions", INNOCENTI, "Theorem for all positions", exact=True, cost=(5, 5))
+@claim("innocenti-all-positions", INNOCENTI, "Theorem for all positions", exact=True, cost=(12, 90))
 def all_positions(trial: Trial) -> Found:
     """What a block with skip connections says at any position i is what it says of the last token alone with
     ΔW_i = W (ΔA_i + Δz_i) (A(x) + x)ᵀ / ‖A(x) + x‖² and Δb'_i = ΔA_i + Δz_i, Δz_i the difference of the inputs.
@@ -67,7 +67,7 @@ def any_block(trial: Trial) -> Found:
     return Found({"error": (errors, controls)})
 
 
-@claim("innocenti-layer-norm", INNOCENTI, "Theorem with LayerNorm", exact=True, cost=(5, 10))
+@claim("innocenti-layer-norm", INNOCENTI, "Theorem with LayerNorm", exact=True, cost=(12, 90))
 def layer_norm(trial: Trial) -> Found:
     """With LayerNorm before attention and MLP, ΔW_i = W (u_i − u) uᵀ / ‖u‖² with the normed streams u_i and u, and
     Δb'_i stays the difference of the streams themselves.

@@ -29,7 +29,7 @@ NOISES = ("0.5", "1", "2")
 PENALTIES = [2.0**j for j in range(-7, 8)]
 
 
-@claim("akyurek-sherman-morrison", AKYUREK, "Theorem 2", exact=True, cost=(1, 2))
+@claim("akyurek-sherman-morrison", AKYUREK, "Theorem 2", exact=True, cost=(1, 1))
 def sherman_morrison(trial: Trial) -> Found:
     """A constant number of the operations that a transformer has (products, affine maps and a division) brings ridge
     regression from one example to the next, if d² numbers are kept for the inverse.
@@ -72,7 +72,7 @@ def recursion(xs: Tensor, ys: Tensor, penalty: float, *, carried: bool = True) -
     return torch.cat(found, -1).mT
 
 
-@claim("akyurek-ols", AKYUREK, "Section 4.2", needs=("depth-8", "depth-1"), cost=(2, 8))
+@claim("akyurek-ols", AKYUREK, "Section 4, without noise", needs=("depth-8", "depth-1"), cost=(2, 14))
 def ols(trial: Trial) -> Found:
     """Where labels have no noise, a deep transformer answers as least squares does, the shortest solution where there
     are several.
@@ -100,7 +100,9 @@ def ols(trial: Trial) -> Found:
     return Found({"difference": (away.mean(1), control.mean(1))}, plot=plot, told=told)
 
 
-@claim("akyurek-ridge", AKYUREK, "Section 4.3", needs=(*(f"ridge-{n}" for n in NOISES), "depth-8"), cost=(5, 20))
+@claim(
+    "akyurek-ridge", AKYUREK, "Section 4, with noise", needs=(*(f"ridge-{n}" for n in NOISES), "depth-8"), cost=(3, 24)
+)
 def ridge(trial: Trial) -> Found:
     """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
 
@@ -128,7 +130,7 @@ def ridge(trial: Trial) -> Found:
     return Found({"hits": (hits, controls)}, told=told)
 
 
-@claim("akyurek-phases", AKYUREK, "Section 4.3, depth", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(5, 20))
+@claim("akyurek-phases", AKYUREK, "Section 4, depth", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(4, 25))
 def phases(trial: Trial) -> Found:
     """As transformers get deeper, they go from one step of gradient descent to ridge regression to least squares.
 
@@ -170,7 +172,7 @@ def rank_correlation(values: list[int]) -> float:
     return 0.0 if not ranks.any() else (ranks @ at.double() / ranks.norm() / at.double().norm()).item()
 
 
-@claim("akyurek-probe", AKYUREK, "Section 5", needs=("depth-8",), cost=(15, 60))
+@claim("akyurek-probe", AKYUREK, "Section 5", needs=("depth-8",), cost=(15, 120))
 def probe(trial: Trial) -> Found:
     """The states of a trained transformer hold the quantities that the algorithm goes through: the weights of least
     squares can be read from a late layer.

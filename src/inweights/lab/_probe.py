@@ -35,9 +35,10 @@ def states(model: Learner, xs: Tensor, ys: Tensor) -> Tensor:
 
 def _first(whole: nn.LSTM, layers: int) -> nn.LSTM:
     """Its first layers."""
-    part = nn.LSTM(whole.input_size, whole.hidden_size, layers, batch_first=True)
     like = next(whole.parameters())
-    part.to(like.device, like.dtype)
+    with torch.device("meta"):  # no weights are drawn
+        part = nn.LSTM(whole.input_size, whole.hidden_size, layers, batch_first=True, dtype=like.dtype)
+    part.to_empty(device=like.device)
     part.load_state_dict({name: whole.state_dict()[name] for name in part.state_dict()})
     return part
 
