@@ -86,7 +86,7 @@ class Muon:
 
     def __init__(self, matrices: dict[str, nn.Parameter], decay: float, momentum: float = 0.95) -> None:
         shapes = sorted({tuple(p.shape) for p in matrices.values()})
-        self.groups = [[p for p in matrices.values() if tuple(p.shape) == shape] for shape in shapes]
+        self.groups: list[list[Tensor]] = [[p for p in matrices.values() if tuple(p.shape) == s] for s in shapes]
         self.momenta = [torch.zeros(len(g), *g[0].shape, device=g[0].device) for g in self.groups]
         self.decay, self.momentum = decay, momentum
 
