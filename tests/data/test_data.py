@@ -55,7 +55,8 @@ def test_the_real_data(name: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_the_default_numbers_fit(name: str) -> None:
     task = few_shot(name)
-    assert (task.context.count("Input: "), len(task.calibration), len(task.test)) == (8, 64, 100)
+    assert (task.context.count("Input: "), len(task.test)) == (8, 100)
+    assert len(task.calibration) == min(128, len(pairs(name)) - 108) >= 64
     assert re.fullmatch(r"(Input: [^\n]+\nOutput: [^\n]+\n\n){8}", task.context)
     known = dict(pairs(name))
     for query, answer in task.test:

@@ -9,6 +9,8 @@ from inweights._errors import Problems
 from inweights.data._parse import Pairs
 from inweights.data._sources import pairs, source
 
+CALIBRATION = 128
+
 
 @dataclass(frozen=True)
 class FewShot:
@@ -24,24 +26,26 @@ class FewShot:
     test: list[tuple[str, str]]
 
 
-def few_shot(name: str, *, shots: int = 8, calibration: int = 64, test: int = 100, seed: int = 0) -> FewShot:
+def few_shot(name: str, *, shots: int = 8, calibration: int | None = None, test: int = 100, seed: int = 0) -> FewShot:
     """A few-shot prompt from a data set; no question stands in two of its three parts.
 
     **Arguments:**
 
     - `name`: the data set, one of `DATA`.
-    - `shots`, `calibration`, `test`: how many examples and questions. Where answers are labels, the examples show
-      each of them equally often, as far as `shots` and the data allow.
+    - `shots`, `calibration`, `test`: how many examples and questions; to calibrate with, 128 or what is left. Where
+      answers are labels, the examples show each of them equally often, as far as `shots` and the data allow.
     - `seed`: which ones are drawn, and in what order.
 
     **Raises:** `InputError` if the data set has fewer pairs than are asked for.
     """
-    data = source(name)
+    data, drawn = source(name), pairs(name)
+    if calibration is None:
+        calibration = max(0, min(CALIBRATION, len(drawn) - shots - test))
     problems = Problems()
     for what, number, least in (("shots", shots, 1), ("calibration", calibration, 0), ("test", test, 0)):
         problems.unless(number >= least, f"`{what}` is {number}: it must be at least {least}.")
     problems.stop()
-    drawn, wanted, chance = pairs(name), shots + calibration + test, Random(seed)
+    wanted, chance = shots + calibration + test, Random(seed)
     problems.unless(
         wanted <= len(drawn),
         f"The data set {name!r} has {len(drawn)} pairs, but `shots` + `calibration` + `test` is "
