@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from inweights import InputError
 from inweights.claims import CLAIMS, Entry, Found, NotHereError, Plot, Trial, Verdict, claim, run
 from inweights.claims import _criteria as criteria_module
 from inweights.claims._keep import key
 from inweights.claims._ledger import Job, do
 from inweights.claims._papers import DHERIN
+from inweights.report._claims import page, record
 
 ID = "test-claim"
 
@@ -96,6 +99,53 @@ def test_what_is_not_here_is_tried_again(counted: Counted) -> None:
     assert (found.verdict, found.why, found.broken) == (Verdict.NOT_RUN, "`big` is not in the zoo", False)
     counted.found = Found({"error": (1e-12, 0.5)})
     assert entry().verdict is Verdict.PASS
+
+
+def test_too_few_trials_are_no_verdict(monkeypatch: pytest.MonkeyPatch, counted: Counted) -> None:
+    def only_the_first(self: Counted, trial: Trial) -> Found:
+        if trial.seed:
+            raise NotHereError(f"seed {trial.seed} is not in the zoo")
+        return Found({"error": (1e-12, 0.5)})
+
+    monkeypatch.setattr(Counted, "__call__", only_the_first)
+    found = entry()
+    assert (found.verdict, found.trials) == (Verdict.INCONCLUSIVE, 1)
+    assert found.why == "1 of 3 trials: seed 1 is not in the zoo"
+    assert found.quantities["error"].value.value == 1e-12
+
+
+def test_what_the_criteria_do_not_ask_for_is_a_broken_claim(counted: Counted) -> None:
+    counted.found = Found({"eror": (1e-12, 0.5)})
+    found = entry()
+    assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
+    assert "the criteria are about ['error']" in found.why
+
+
+def test_entries_go_stale(monkeypatch: pytest.MonkeyPatch, counted: Counted) -> None:
+    found = entry(quick=False)
+    assert found.stale == ""
+    assert entry(quick=True).stale == "it is of a quick run"
+    assert replace(found, source="other").stale == "the claim's program has changed since"
+    monkeypatch.setitem(criteria_module._file(), ID, {"error": {"each": "<1e-9"}, "seeds": 3})
+    assert found.stale == "the criteria have changed since"
+    assert replace(found, id="gone").stale == "there is no such claim any more"
+
+
+def test_a_quick_run_is_not_recorded(counted: Counted, tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_text(entry().line() + "\n")
+    with pytest.raises(InputError, match="test-claim: it is of a quick run") as error:
+        record(tmp_path, tmp_path)
+    assert "dherin-theorem was not run." in str(error.value)
+    assert not (tmp_path / "claims.md").exists()
+
+
+def test_the_page_shows_every_claim(counted: Counted) -> None:
+    counted.found = Found({"error": ([1e-12], [0.5])}, told={"paper": 0.25})
+    text = page({ID: entry()})
+    assert "1 `PASS`; 1 claims." in text
+    assert "| [test-claim](#test-claim) | `PASS` | error 1e-12 | each < 1e-10, control > 0.01 | 0.5 |" in text
+    assert "Beside it: paper 0.25." in text
+    assert "![test-claim](claims/test-claim.png)" in text
 
 
 def test_a_claim_that_breaks_says_where(counted: Counted) -> None:

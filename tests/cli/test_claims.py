@@ -41,6 +41,10 @@ def test_a_run_gives_verdicts_figures_and_a_file(tmp_path: Path) -> None:
     names = {"dherin-theorem", "note-attention-demo"}
     assert {p.name for p in out.iterdir()} == {f"{n}.{e}" for n in names for e in ("png", "csv")} | {"results.jsonl"}
     assert len((out / "results.jsonl").read_text().splitlines()) == 2
+    # Another run into the same folder adds to it.
+    CliRunner().invoke(app, ["claims", "run", "dherin-corollary", "dherin-theorem", "--quick", "--out", str(out)])
+    lines = [json.loads(line)["id"] for line in (out / "results.jsonl").read_text().splitlines()]
+    assert lines == ["dherin-theorem", "note-attention-demo", "dherin-corollary"]
 
 
 def test_a_control_that_does_not_fail_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

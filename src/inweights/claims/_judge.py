@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import torch
+from scipy import stats
 from torch import Tensor
 
 from inweights.claims._criteria import Bound, Criteria, Criterion
@@ -67,17 +68,18 @@ def judge(criteria: Criteria, found: dict[str, tuple[Samples, Samples | None]]) 
 
 
 def _judged(criterion: Criterion, values: Samples, controls: Samples | None) -> Judged:
-    value = _interval(criterion, criterion.bound, values, worst_is_high=_high(criterion.bound))
-    if not value.finite:
-        return Judged(value, None, Verdict.INCONCLUSIVE, "not a finite number")
+    value = _worst(criterion.bound, values) if criterion.each else resampled(_tensors(values))
     control = None
     if criterion.controlled:
         if controls is None:
             raise ValueError("a control is missing")
-        # The control is judged at its best: the trial that comes nearest to holding.
-        wanted = criterion.control or criterion.bound
-        control = _interval(criterion, wanted, controls, worst_is_high=_high(wanted) == bool(criterion.control))
-        fails = wanted.holds if criterion.control else wanted.misses
+        # The control is judged at its best: the number that comes nearest to holding.
+        best = _worst(criterion.control, controls) if criterion.control else _best(criterion.bound, controls)
+        control = best if criterion.each else resampled(_tensors(controls))
+    if not value.finite:
+        return Judged(value, control, Verdict.INCONCLUSIVE, "not a finite number")
+    if control is not None:
+        fails = criterion.control.holds if criterion.control else criterion.bound.misses
         if not (control.finite and fails(control.low, control.high)):
             return Judged(value, control, Verdict.INCONCLUSIVE, "the control did not fail")
     if criterion.bound.holds(value.low, value.high):
@@ -86,39 +88,47 @@ def _judged(criterion: Criterion, values: Samples, controls: Samples | None) -> 
     return Judged(value, control, Verdict.FAIL if missed else Verdict.INCONCLUSIVE)
 
 
-def _high(bound: Bound) -> bool:
-    """Whether large numbers are the bad ones."""
-    return math.isinf(bound.low)
+def _tensors(samples: Samples) -> list[Tensor]:
+    return [torch.tensor(trial, dtype=torch.float64) for trial in samples]
 
 
-def _interval(criterion: Criterion, bound: Bound, samples: Samples, *, worst_is_high: bool) -> Interval:
-    if criterion.each:
-        numbers = [n for trial in samples for n in trial]
-        if not all(map(math.isfinite, numbers)):
-            return Interval(math.nan, math.nan, math.nan)
-        worst = max(numbers) if worst_is_high else min(numbers)
-        return Interval(worst, worst, worst)
-    return resampled([torch.tensor(trial, dtype=torch.float64) for trial in samples])
+def _worst(bound: Bound, samples: Samples) -> Interval:
+    """The number that is farthest outside of a bound, or least inside."""
+    return _extreme(samples, lambda n: max(bound.low - n, n - bound.high))
+
+
+def _best(bound: Bound, samples: Samples) -> Interval:
+    """The number that is farthest inside, or least outside."""
+    return _extreme(samples, lambda n: -max(bound.low - n, n - bound.high))
+
+
+def _extreme(samples: Samples, by: Callable[[float], float]) -> Interval:
+    numbers = [n for trial in samples for n in trial]
+    found = max(numbers, key=by) if all(map(math.isfinite, numbers)) else math.nan
+    return Interval(found, found, found)
 
 
 def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interval:
-    """The mean over trials of their means, and its bootstrap interval: trials are drawn again, and units in each."""
+    """The mean over trials of their means, and its 95% bootstrap interval: trials are drawn again, and units in each.
+
+    Of a few trials the bootstrap sees too little: among five it would hold the truth in 84 of 100 cases. The interval
+    is therefore widened as Student's is against the normal one.
+    """
+    if not all(bool(t.isfinite().all()) for t in trials):
+        return Interval(math.nan, math.nan, math.nan)
     generator = torch.Generator().manual_seed(seed)
     means = []
     for trial in trials:
-        if len(trial) == 1:
-            means.append(trial.expand(draws))
-        else:
-            again = torch.randint(len(trial), (draws, len(trial)), generator=generator)
-            means.append(trial[again].mean(1))
+        again = torch.randint(len(trial), (draws, len(trial)), generator=generator)
+        means.append(trial[again].mean(1))
     value = torch.stack([t.mean() for t in trials]).mean().item()
-    if len(trials) == 1:
-        low, high = torch.stack(means).quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-        return Interval(value, low, high)
+    few = max(len(t) for t in trials) if len(trials) == 1 else len(trials)
     chosen = torch.randint(len(trials), (draws, len(trials)), generator=generator)
     drawn = torch.stack(means, 1).gather(1, chosen).mean(1)
     low, high = drawn.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    return Interval(value, low, high)
+    student = float(stats.t.ppf(0.975, few - 1) / stats.norm.ppf(0.975)) if few > 1 else 1.0
+    wide = student * (few / max(1, few - 1)) ** 0.5
+    return Interval(value, value - wide * (value - low), value + wide * (high - value))
 
 
 def band(lines: Tensor) -> tuple[list[float], list[float], list[float]]:

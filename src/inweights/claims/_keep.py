@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.resources import files
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,9 @@ import torch
 from inweights._fetch import cache as cache_folder
 from inweights._files import write_atomic
 from inweights.claims._claim import Claim, Found, Numbers
+from inweights.claims._code import trials
 from inweights.claims._trial import Trial
 
-ROOMS = ("theory", "blocks", "models", "fold", "data", "lab")
-# What judges and runs claims does not change what a trial finds.
-CORE = ("init", "claim", "criteria", "judge", "keep", "ledger", "papers", "side_by_side", "trial")
 OUTCOMES = ("found", "unmet", "not here", "broken")
 
 
@@ -54,22 +51,9 @@ def _list(numbers: Numbers) -> list[float]:
 
 def key(claim: Claim, trial: Trial) -> Path:
     """The file of a trial. Another code, another setting: another file."""
-    text = json.dumps([claim.id, trial.seed, trial.quick, trial.device, torch.__version__, _code()])
+    versions = [torch.__version__, version("transformers")]
+    text = json.dumps([claim.id, trial.seed, trial.quick, trial.device, *versions, trials()])
     return cache_folder() / "claims" / f"{claim.id}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
-
-
-@cache
-def _code() -> str:
-    """A hash of everything that claims are made of, trained models included."""
-    digest = hashlib.sha256()
-    for room in ROOMS:
-        home = Path(str(files(f"inweights.{room}")))
-        for path in sorted(p for p in home.rglob("*") if p.suffix in (".py", ".toml", ".txt", ".safetensors")):
-            digest.update(path.relative_to(home).as_posix().encode() + path.read_bytes())
-    for path in sorted(Path(__file__).parent.glob("*.py")):  # all papers' claims, for they share code
-        if path.stem.strip("_") not in CORE:
-            digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
 
 
 def write(path: Path, kept: Kept) -> None:

@@ -52,8 +52,20 @@ class Entry:
 
     @property
     def loose(self) -> bool:
-        """Whether a control did not fail."""
-        return any(j.why == "the control did not fail" for j in self.quantities.values())
+        """Whether a control did not fail, or what was measured is no number."""
+        return any(j.why for j in self.quantities.values())
+
+    @property
+    def stale(self) -> str:
+        """Why it says nothing of the claim as it is today; empty if it does."""
+        claim, needed = load_all().get(self.id), criteria().get(self.id)
+        if claim is None or needed is None:
+            return "there is no such claim any more"
+        if self.source != claim.source:
+            return "the claim's program has changed since"
+        if self.criteria != {name: str(c) for name, c in needed.quantities.items()}:
+            return "the criteria have changed since"
+        return "it is of a quick run" if self.quick else ""
 
     def line(self) -> str:
         """As one line of JSON."""
@@ -167,22 +179,26 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
             return Entry(id, verdict, why=why, broken=outcome == "broken", **about)
     if not there:
         return Entry(id, Verdict.NOT_RUN, why=trials[0].message, **about)
-    verdict, judged = judge(
-        needed,
-        {
-            name: (
-                [t.quantities[name][0] for t in there],
-                None if there[0].quantities[name][1] is None else [t.quantities[name][1] or [] for t in there],
-            )
-            for name in there[0].quantities
-        },
-    )
+    try:
+        verdict, judged = judge(
+            needed,
+            {
+                name: (
+                    [t.quantities[name][0] for t in there],
+                    None if there[0].quantities[name][1] is None else [t.quantities[name][1] or [] for t in there],
+                )
+                for name in there[0].quantities
+            },
+        )
+    except (ValueError, KeyError) as error:  # what it found is not what its criteria are about
+        return Entry(id, Verdict.NOT_RUN, why=f"{type(error).__name__}: {error}", broken=True, **about)
     why = "; ".join(f"{name}: {j.why}" for name, j in judged.items() if j.why)
     if verdict is Verdict.INCONCLUSIVE and not why:
         straddled = [n for n, j in judged.items() if j.verdict is Verdict.INCONCLUSIVE]
         why = f"the interval of {', '.join(straddled)} straddles the bound"
-    if len(there) < len(trials) and not why:
-        why = f"{len(there)} of {len(trials)} trials"
+    if len(there) < len(trials):  # what was measured is told, but too few trials are no verdict
+        lacking = next(t.message for t in trials if t.outcome == "not here")
+        verdict, why = Verdict.INCONCLUSIVE, f"{len(there)} of {len(trials)} trials: {lacking}"
     return Entry(id, verdict, judged, why=why, **about)
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
+from inweights._errors import InputError
 from inweights._fetch import cache as cache_folder
+from inweights.claims._code import room
 from inweights.engines import Beat, no_beat
 from inweights.lab import Draw, zoo
 from inweights.lab.models import Learner
@@ -67,13 +69,16 @@ class Trial:
         if self.quick:
             raise NotHereError(f"`{name}` with seed {self.seed} is not in the zoo: a full run trains it")
         recipe = self.recipe(name)
-        key = hashlib.sha256(recipe.model_dump_json().encode()).hexdigest()[:12]
+        key = hashlib.sha256((recipe.model_dump_json() + room("lab")).encode()).hexdigest()[:12]
         folder = cache_folder() / "claims" / "trained" / f"{name}-{self.seed}-{key}"
         return train(recipe, folder, device=self.device, after=lambda _: self.beat()).model.eval()
 
     def language_model(self, dtype: str = "float32") -> Model:
         """SmolLM2, loaded once for a process."""
-        return _language_model(self.device, dtype)
+        try:
+            return _language_model(self.device, dtype)
+        except InputError as error:
+            raise NotHereError(str(error)) from error
 
 
 @cache

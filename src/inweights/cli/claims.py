@@ -31,11 +31,7 @@ def list_command(as_json: Json = False) -> None:
         emit({"claims": [_about(c) | {"verdict": last[i].verdict if i in last else None} for i, c in known.items()]})
         return
     for paper in dict.fromkeys(c.paper for c in known.values()):
-        rows = [
-            (c.id, last[c.id].verdict if c.id in last else "–", _cost(c), c.sentence)
-            for c in known.values()
-            if c.paper == paper
-        ]
+        rows = [(c.id, _last(last.get(c.id)), _cost(c), c.sentence) for c in known.values() if c.paper == paper]
         title = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
         table(("claim", "last verdict", "quick / full", ""), rows, title=title)
 
@@ -59,7 +55,7 @@ def run_command(
     as_json: Json = False,
 ) -> None:
     """Put claims to the test; goes on where it was stopped. Exit 1 if a control did not fail or a claim broke."""
-    from inweights._files import folder_for, write_atomic
+    from inweights._files import folder_for
     from inweights.claims import recorded, run
     from inweights.claims._side_by_side import side_by_side
 
@@ -73,8 +69,7 @@ def run_command(
             entries.append(entry)
             show(entry)
             if out is not None:  # after each: what is known is not lost
-                write_atomic(out / "results.jsonl", "".join(e.line() + "\n" for e in entries))
-                _draw(out, entry)
+                _keep(out, entry)
     last = recorded()
     counts = Counter(str(e.verdict) for e in entries)
     if as_json:
@@ -135,9 +130,13 @@ def _live(
             yield after, show
 
 
-def _draw(out: Path, entry: Entry) -> None:
-    from inweights.report._claims import write_figure
+def _keep(out: Path, entry: Entry) -> None:
+    """Beside what earlier runs found of other claims."""
+    from inweights._files import write_atomic
+    from inweights.report._claims import results, write_figure
 
+    found = results(out) | {entry.id: entry}
+    write_atomic(out / "results.jsonl", "".join(e.line() + "\n" for e in found.values()))
     write_figure(out, entry)
 
 
@@ -147,6 +146,12 @@ def _numbers(entry: Entry) -> str:
     return "; ".join(
         f"{name} {found} ({wanted}; control {control})" for name, found, wanted, control in measured(entry)
     )
+
+
+def _last(entry: Entry | None) -> str:
+    if entry is None:
+        return "–"
+    return f"{entry.verdict}, stale" if entry.stale else str(entry.verdict)
 
 
 def _cost(claim: Claim) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import torch
 
+from inweights._errors import Problems
 from inweights._files import write_atomic, write_csv
-from inweights.claims import CLAIMS, Entry, Verdict, criteria, load_all
+from inweights.claims import CLAIMS, Entry, Verdict, load_all
 from inweights.claims._criteria import changes
 from inweights.claims._judge import Interval, band
 from inweights.claims._ledger import RECORDED
@@ -20,10 +21,11 @@ from inweights.report._figures import COLOURS, HEADER, Curve, Figure
 HEAD = """# The ledger
 
 Every claim is a program: what is measured, by which criterion, and a control, the same measurement in a world where the
-claim is false, which must fail. This page is made from the last full run (`inweights claims run --all`); a test fails
-when it is stale. `PASS` and `FAIL` are findings about a sentence of a paper at the scale that is given, `INCONCLUSIVE`
-means that the interval straddles the criterion, that a precondition did not hold, or that the control did not fail.
-Intervals are 95% bootstrap intervals over trials (and over the units within each); without one, the worst trial counts.
+claim is false, which must fail. This page is made from the last full run (`make ledger`). `PASS` and `FAIL` are
+findings about a sentence of a paper at the scale that is given, `INCONCLUSIVE` means that the interval straddles the
+criterion, that a precondition did not hold, or that the control did not fail. Intervals are 95% bootstrap intervals
+over trials (and over the units within each), widened as Student's are because trials are few; where there is none, the
+worst trial counts.
 """
 
 
@@ -78,10 +80,25 @@ def write_figure(folder: Path, entry: Entry) -> list[Path]:
     ]
 
 
+def results(folder: Path) -> dict[str, Entry]:
+    """What a run has written so far."""
+    file = folder / "results.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return {e.id: e for e in map(Entry.of, lines)}
+
+
 def record(folder: Path, docs: Path) -> None:
-    """Makes the results of a full run in `folder` the recorded ones: those in the package, and `docs/claims.md`."""
-    found = {e.id: e for e in map(Entry.of, (folder / "results.jsonl").read_text(encoding="utf-8").splitlines())}
-    entries = {id: found[id] for id in load_all() if id in found}
+    """Makes the results of a full run in `folder` the recorded ones: those in the package, and `docs/claims.md`.
+
+    A run that is not full, or of other programs than today's, is refused.
+    """
+    found = results(folder)
+    problems = Problems()
+    for id in load_all():
+        problems.unless(id in found, f"{id} was not run.")
+        problems.unless(id not in found or not found[id].stale, f"{id}: {id in found and found[id].stale}.")
+    problems.stop()
+    entries = {id: found[id] for id in load_all()}
     lean = "".join(replace(e, plots=[]).line() + "\n" for e in entries.values())  # the figures' tables have the rest
     write_atomic(RECORDED, lean)
     write_atomic(docs / "claims.md", page(entries))
@@ -104,8 +121,7 @@ def interval(found: Interval | None) -> str:
 def measured(entry: Entry) -> list[tuple[str, str, str, str]]:
     """For each quantity: its name, what was found, the criterion, and the control."""
     return [
-        (name, interval(j.value), str(criteria()[entry.id].quantities[name]), interval(j.control))
-        for name, j in entry.quantities.items()
+        (name, interval(j.value), entry.criteria[name], interval(j.control)) for name, j in entry.quantities.items()
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from inweights._errors import InputError
 from inweights.lab.models import Learner
-from inweights.lab.training import Recipe, load
+from inweights.lab.training import Recipe, changed, load, read
 from inweights.lab.training._checkpoint import MODEL
 
 ZOO = Path(__file__).parent
@@ -20,9 +20,12 @@ def names() -> list[str]:
 
 
 def seeded(name: str, seed: int) -> Learner | None:
-    """The model of a recipe, trained with this seed, if it is here."""
+    """The model of a recipe as it is today, trained with this seed, if it is here."""
     file = name if seed == 0 else f"{name}@{seed}"
-    return load(ZOO / f"{file}.safetensors")[0] if file in names() else None
+    if file not in names():
+        return None
+    model, recipe, _ = load(ZOO / f"{file}.safetensors")
+    return model if recipe == changed(read(name), [f"seed={seed}"]) else None
 
 
 def find(name_or_path: str) -> Path:
