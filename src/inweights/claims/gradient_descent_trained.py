@@ -239,7 +239,13 @@ def example_weights(model: Answers, sample: Sample) -> float:
     return torch.corrcoef(torch.stack([sensitivities(model, sample)[1].flatten(), products]))[0, 1].item()
 
 
-@claim("oswald-example-weights", OSWALD, "Proposition 1", cost=(1, 2), needs=("lsa-1", "lsa-1-shuffled"))
+@claim(
+    "oswald-example-weights",
+    OSWALD,
+    "Proposition 1, in a trained layer",
+    cost=(1, 2),
+    needs=("lsa-1", "lsa-1-shuffled"),
+)
 def weights_of_examples(trial: Trial) -> Found:
     """A trained layer weighs the label of each example as gradient descent does: by the product of its input with the
     query.

@@ -241,7 +241,7 @@ def words(trial: Trial) -> Found:
     return Found({"recovered": (recovered(columns), recovered(columns, "other"))}, told=_told(columns))
 
 
-@claim("mazzawi-paper-level", MAZZAWI, "Table 1", cost=(105, 160), needs=("smollm2",))
+@claim("mazzawi-paper-level", MAZZAWI, "Table 1, with words for numbers", cost=(105, 160), needs=("smollm2",))
 def paper_level(trial: Trial) -> Found:
     """The patched model does without the prompt as well as the model does with it.
 
