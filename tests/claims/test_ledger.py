@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from inweights import InputError
-from inweights.claims import CLAIMS, Entry, Found, NotHereError, Plot, Trial, Verdict, claim, run
+from inweights.claims import CLAIMS, Entry, Found, NotHereError, Plot, Trial, Verdict, claim, load_all, run
 from inweights.claims import _criteria as criteria_module
 from inweights.claims._keep import key
 from inweights.claims._ledger import Job, do
@@ -146,6 +146,22 @@ def test_the_page_shows_every_claim(counted: Counted) -> None:
     assert "| [test-claim](#test-claim) | `PASS` | error 1e-12 | each < 1e-10, control > 0.01 | 0.5 |" in text
     assert "Beside it: paper 0.25." in text
     assert "![test-claim](claims/test-claim.png)" in text
+
+
+def test_a_claim_that_repeats_another_is_shown_but_not_counted(
+    monkeypatch: pytest.MonkeyPatch, counted: Counted
+) -> None:
+    again = replace(CLAIMS[ID], id="test-again", repeats=ID)
+    monkeypatch.setitem(CLAIMS, "test-again", again)
+    text = page({ID: entry(), "test-again": replace(entry(), id="test-again")})
+    assert "1 `PASS`; 1 claims. 1 more say what another one says and are not counted." in text
+    assert "| [test-again](#test-again) (repeats another) | `PASS` |" in text
+    assert "Says what [test-claim](#test-claim) says; not counted." in text
+
+
+def test_what_is_repeated_exists_and_counts() -> None:
+    known = load_all()
+    assert {c.id: c.repeats for c in known.values() if c.repeats and known[c.repeats].repeats} == {}
 
 
 def test_a_claim_that_breaks_says_where(counted: Counted) -> None:

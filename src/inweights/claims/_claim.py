@@ -67,6 +67,7 @@ class Claim:
     - `exact`: an equality, which holds or not; else a matter of measurement.
     - `cost`: seconds on two cores, about: of a quick run and of a full one.
     - `needs`: what has to be there: recipes of trained models, "smollm2", or a data set.
+    - `repeats`: the id of the claim that says the same sentence. One that repeats another is shown, but not counted.
     """
 
     id: str
@@ -81,6 +82,7 @@ class Claim:
     cost: tuple[float, float]
     needs: tuple[str, ...]
     measure: Measure
+    repeats: str = ""
 
     @property
     def source(self) -> str:
@@ -101,6 +103,7 @@ def claim(
     exact: bool = False,
     cost: tuple[float, float] = (1.0, 1.0),
     needs: tuple[str, ...] = (),
+    repeats: str = "",
 ) -> Callable[[Measure], Measure]:
     """Enters a function into the ledger. Its docstring is the claim: the sentence, then `Measured:`, `Control:`,
     `Settings:` and, if there is one, `Precondition:`, each at the beginning of a paragraph."""
@@ -114,7 +117,9 @@ def claim(
         missing = [name for name in ("sentence", "measured", "control", "settings") if not parts[name]]
         if missing or id in CLAIMS:
             raise ValueError(f"claim {id!r}: {'there twice' if id in CLAIMS else 'no ' + ', '.join(missing)}")
-        CLAIMS[id] = Claim(id, paper, where, exact=exact, cost=cost, needs=needs, measure=measure, **parts)
+        CLAIMS[id] = Claim(
+            id, paper, where, exact=exact, cost=cost, needs=needs, measure=measure, repeats=repeats, **parts
+        )
         return measure
 
     return enter

@@ -31,9 +31,11 @@ def list_command(as_json: Json = False) -> None:
         emit({"claims": [_about(c) | {"verdict": last[i].verdict if i in last else None} for i, c in known.items()]})
         return
     for paper in dict.fromkeys(c.paper for c in known.values()):
-        rows = [(c.id, _last(last.get(c.id)), _cost(c), c.sentence) for c in known.values() if c.paper == paper]
+        rows = [(c.id, _last(last.get(c.id)), _cost(c), _sentence(c)) for c in known.values() if c.paper == paper]
         title = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
         table(("claim", "last verdict", "quick / full", ""), rows, title=title)
+    more = sum(bool(c.repeats) for c in known.values())
+    say(f"{len(known) - more} claims" + (f", and {more} that say what another one says." if more else "."))
 
 
 @claims.command("run")
@@ -71,12 +73,14 @@ def run_command(
             if out is not None:  # after each: what is known is not lost
                 _keep(out, entry)
     last = recorded()
-    counts = Counter(str(e.verdict) for e in entries)
-    if as_json:
-        emit({"claims": [_told(e) for e in entries], "counts": dict(counts), "quick": quick})
-    else:
-        say(", ".join(f"{n} {v}" for v, n in sorted(counts.items())))
     of = {c.id: c for c in chosen}
+    counts = Counter(str(e.verdict) for e in entries if not of[e.id].repeats)
+    more = len(entries) - counts.total()
+    if as_json:
+        emit({"claims": [_told(e) for e in entries], "counts": dict(counts), "repeated": more, "quick": quick})
+    else:
+        uncounted = [f"{more} that say what another one says"] if more else []
+        say(", ".join([f"{n} {v}" for v, n in sorted(counts.items())] + uncounted))
     other = [e for e in entries if of[e.id].exact and e.id in last and e.verdict is not last[e.id].verdict]
     for e in other:
         typer.echo(f"{e.id} was {last[e.id].verdict} and is {e.verdict}.", err=True)
@@ -154,6 +158,10 @@ def _last(entry: Entry | None) -> str:
     return f"{entry.verdict}, stale" if entry.stale else str(entry.verdict)
 
 
+def _sentence(claim: Claim) -> str:
+    return claim.sentence + (f" (Says what {claim.repeats} says; not counted.)" if claim.repeats else "")
+
+
 def _cost(claim: Claim) -> str:
     return " / ".join(f"{s:.0f} s" if s < 120 else f"{s / 60:.0f} min" for s in claim.cost)
 
@@ -168,6 +176,7 @@ def _about(claim: Claim) -> dict[str, Any]:
         "control": claim.control,
         "needs": list(claim.needs),
         "cost": list(claim.cost),
+        "repeats": claim.repeats or None,
     }
 
 

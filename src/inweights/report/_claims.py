@@ -128,8 +128,11 @@ def measured(entry: Entry) -> list[tuple[str, str, str, str]]:
 def page(entries: Mapping[str, Entry]) -> str:
     """`docs/claims.md`: all claims by paper, each with its verdict, its numbers and its figure."""
     lines = [HEAD]
-    counts = Counter(e.verdict for e in entries.values())
-    lines += [", ".join(f"{counts[v]} `{v}`" for v in Verdict if counts[v]) + f"; {len(entries)} claims.\n"]
+    counted = [e for id, e in entries.items() if not CLAIMS[id].repeats]
+    counts = Counter(e.verdict for e in counted)
+    total = ", ".join(f"{counts[v]} `{v}`" for v in Verdict if counts[v]) + f"; {len(counted)} claims"
+    more = len(entries) - len(counted)
+    lines += [f"{total}. {more} more say what another one says and are not counted.\n" if more else f"{total}.\n"]
     papers = list(dict.fromkeys(CLAIMS[id].paper for id in entries))
     for paper in papers:
         title = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
@@ -138,7 +141,8 @@ def page(entries: Mapping[str, Entry]) -> str:
         own = [e for id, e in entries.items() if CLAIMS[id].paper == paper]
         for entry in own:
             for k, (name, found, wanted, control) in enumerate(measured(entry) or [("", "", "", "")]):
-                head = f"[{entry.id}](#{entry.id}) | `{entry.verdict}`" if k == 0 else " | "
+                again = " (repeats another)" if CLAIMS[entry.id].repeats else ""
+                head = f"[{entry.id}](#{entry.id}){again} | `{entry.verdict}`" if k == 0 else " | "
                 lines.append(f"| {head} | {name} {found} | {wanted} | {control} |")
         lines.append("")
         for entry in own:
@@ -153,6 +157,8 @@ def _claim(entry: Entry) -> list[str]:
     claim = CLAIMS[entry.id]
     lines = [f"### {entry.id}\n", f"*{claim.sentence}* ({claim.where})\n", f"**{entry.verdict}**"]
     lines[-1] += f" ({entry.why}).\n" if entry.why else ".\n"
+    if claim.repeats:
+        lines.append(f"Says what [{claim.repeats}](#{claim.repeats}) says; not counted.\n")
     lines.append(f"Measured: {claim.measured} Control: {claim.control} Settings: {claim.settings}")
     if claim.precondition:
         lines[-1] += f" Precondition: {claim.precondition}"
