@@ -132,8 +132,9 @@ def undone(said: Tensor, control: Tensor, wanted: Tensor) -> Tensor:
     """What is left of a `wanted` change of what is `said`, `(width,)`, if the control is changed as well as it can be.
 
     What is said is linear in the control: its derivatives span all that can be reached. No formula is used."""
-    slopes = [torch.autograd.grad(entry, control, retain_graph=True)[0].flatten() for entry in said]
-    directions, sizes, _ = torch.linalg.svd(torch.stack(slopes), full_matrices=False)
+    each = torch.eye(len(said), dtype=said.dtype)
+    (slopes,) = torch.autograd.grad(said, control, each, is_grads_batched=True)
+    directions, sizes, _ = torch.linalg.svd(slopes.flatten(1), full_matrices=False)
     reached = directions[:, sizes > 1e-12]
     return wanted - reached @ (reached.mT @ wanted)
 
