@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from talking import talker
 
-from inweights.claims import CLAIMS, Trial, Verdict, criteria, judge
-from inweights.claims._keep import Kept
-from inweights.claims._thoughts import patched, recovered, share
+from inweights.claims import CLAIMS, Trial, Verdict, criteria
+from inweights.claims._judge import Judged
+from inweights.claims._thoughts import patched, randomised, recovered, share
 from inweights.claims._trial import UnmetError
 from inweights.claims._words import PAST, Task, arithmetic, by_examples
 from inweights.claims.transmuting import _columns, mean_of_patches, thought_matrix, tokens
@@ -19,12 +20,11 @@ from inweights.models import Model
 
 
 @pytest.mark.parametrize("id", ["mazzawi-closed-form", "mazzawi-one-token", "mazzawi-optimal"])
-def test_what_is_exact_holds(id: str) -> None:
+def test_what_is_exact_holds(id: str, verdict: Callable[..., tuple[Verdict, dict[str, Judged]]]) -> None:
     """All seeds, float64, by the ledger's own criteria and controls."""
-    trials = [Kept.of(CLAIMS[id].measure(Trial(seed)), "found", "", 0.0).quantities for seed in range(5)]
-    found = {name: ([t[name][0] for t in trials], [t[name][1] or [] for t in trials]) for name in trials[0]}
     assert CLAIMS[id].exact
-    assert judge(criteria()[id], found)[0] is Verdict.PASS
+    found, judged = verdict(id)
+    assert found is Verdict.PASS, judged
 
 
 def test_every_criterion_has_its_claim() -> None:
@@ -99,6 +99,21 @@ def test_parts_change_what_is_theirs(model: Model, echo: Task) -> None:
     assert still == {name for name in made["matrix"] if "down_proj" in name}
     assert set(made["both"]) == set(made["matrix"])
     assert all(float(update.frobenius()) > 0 for update in made["both"].values())
+
+
+def test_a_random_part_is_as_large_and_says_nothing(model: Model, echo: Task) -> None:
+    """Norms to 1e-9; the other part is the very same, and the random one has next to nothing in common with it."""
+    both = patched(model, echo)
+    last = {name for name in both.updates if "down_proj" in name}
+    made = randomised(both, last, torch.Generator().manual_seed(0))
+    for name, update in both.updates.items():
+        other = made.updates[name]
+        assert float(other.frobenius()) == pytest.approx(float(update.frobenius()), rel=1e-9)
+        if name in last:
+            assert abs(float(update.alignment(other))) < 0.2
+        else:
+            assert torch.equal(update.dense(), other.dense())
+    assert 0 < len(last) < len(both.updates)
 
 
 def test_an_instruction_that_gains_nothing_is_said(model: Model, echo: Task) -> None:

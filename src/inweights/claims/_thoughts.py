@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -61,6 +61,12 @@ def patched(model: Model, task: Task, part: str = "both") -> Fold:
     examples = answered(frame, task.calibration, new=8, temperature=0.0)
     updates = thought_vector(model, examples) if part == MEAN else solve_blocks(model, examples, RULES[part])
     return Fold(updates, Card(), model)
+
+
+def randomised(fold: Fold, names: Collection[str], generator: torch.Generator) -> Fold:
+    """The same patch with random updates of equal rank and norm in place of those of some matrices."""
+    updates = {name: u.random_like(generator) if name in names else u for name, u in fold.updates.items()}
+    return Fold(updates, Card(), fold.model)
 
 
 def share(frame: Frame, before: Sequence[int], task: Task) -> float:
