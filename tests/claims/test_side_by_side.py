@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +15,14 @@ from typing import Any
 import pytest
 import torch
 
+import inweights
 from inweights import InputError
 from inweights.claims import Entry, Trial, Verdict, load_all, run
 from inweights.claims._keep import Kept
-from inweights.claims._ledger import Job, Results, one_by_one
-from inweights.claims._side_by_side import Measuring, side_by_side
-from inweights.engines import _local, no_beat
+from inweights.claims._ledger import Job, Results, do, one_by_one
+from inweights.claims._side_by_side import Measuring, accepted, side_by_side
+from inweights.engines import Engine, Work, _local, no_beat
+from inweights.engines._choose import ENGINES
 from inweights.engines._work import attempt
 
 # Claims of the package: one that is entered here would not be known in a worker.
@@ -86,8 +92,58 @@ def test_a_node_that_dies_costs_nothing_but_time(
 
 
 def test_work_without_an_answer_is_a_broken_trial(tmp_path: Path) -> None:
-    found = attempt(Measuring(Job("nonsense", Trial(0)), tmp_path), tmp_path, no_beat)
+    found = accepted(attempt(Measuring(Job("nonsense", Trial(0)), tmp_path), tmp_path, no_beat))
     assert (found.outcome, found.message) == ("broken", "KeyError: 'nonsense'")
+
+
+WORKER = """
+import pickle, sys
+from pathlib import Path
+from inweights.engines import no_beat
+from inweights.engines._work import attempt
+answers = [(w.key, attempt(w, Path(sys.argv[1]), no_beat)) for w in pickle.load(sys.stdin.buffer)]
+sys.stdout.buffer.write(pickle.dumps(answers))
+"""
+
+
+def elsewhere(package: Path, folder: Path) -> Engine:
+    """An engine whose worker is a process with the package of another folder."""
+
+    def engine(works: Sequence[Work[Any]], jobs: int | None, address: str | None) -> Generator[tuple[str, Any]]:
+        done = subprocess.run(
+            [sys.executable, "-c", WORKER, str(folder)], input=pickle.dumps(works), stdout=subprocess.PIPE, check=True,
+            env=os.environ | {"PYTHONPATH": str(package)},
+        )  # fmt: skip
+        yield from pickle.loads(done.stdout)
+
+    return engine
+
+
+@pytest.mark.parametrize("changed", ["", "lab/_draw.py", "claims/_judge.py"])
+def test_answers_of_other_code_are_refused(changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real worker with a copy of the package, in which one file was changed. What judges makes no numbers."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "cache"))
+    home = Path(inweights.__file__).parent
+    shutil.copytree(home, tmp_path / "node" / "inweights", ignore=shutil.ignore_patterns("__pycache__"))
+    if changed:
+        with (tmp_path / "node" / "inweights" / changed).open("a") as file:
+            file.write("\n# Another version.\n")
+    (tmp_path / "left").mkdir()
+    monkeypatch.setitem(ENGINES, "ray", elsewhere(tmp_path / "node", tmp_path / "left"))
+    (found,) = run([load_all()[IDS[1]]], results=side_by_side("ray", None, None))
+    assert len(list((tmp_path / "left").iterdir())) == 5  # it has worked
+    if changed in ("", "claims/_judge.py"):
+        assert (found.verdict, found.why) == (Verdict.PASS, "")
+    else:
+        assert (found.verdict, found.broken, found.trials) == (Verdict.NOT_RUN, True, 0)
+        assert found.why.startswith("The answer of a worker with other code was refused")
+
+
+def test_answers_without_a_hash_are_refused(tmp_path: Path) -> None:
+    """So did nodes answer whose version is older than the hash."""
+    bare = do(Job(IDS[1], Trial(0)), tmp_path)
+    assert bare.outcome == "found"
+    assert accepted(bare).outcome == "broken"  # type: ignore[arg-type]
 
 
 def test_a_trial_stops_training_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

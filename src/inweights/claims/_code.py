@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -30,3 +31,10 @@ def trials() -> str:
         if path.stem.strip("_") not in CORE:
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+@cache
+def made_by() -> str:
+    """Of all that the numbers of a trial hang on but its settings: the code, and the versions that it runs on."""
+    text = " ".join([trials(), version("torch"), version("transformers")])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from inweights._fetch import cache as cache_folder
 from inweights._files import write_atomic
 from inweights.claims._claim import Claim, Found, Numbers
-from inweights.claims._code import trials
+from inweights.claims._code import made_by
 from inweights.claims._trial import Trial
 
 OUTCOMES = ("found", "unmet", "not here", "broken")
@@ -51,8 +50,7 @@ def _list(numbers: Numbers) -> list[float]:
 
 def key(claim: Claim, trial: Trial) -> Path:
     """The file of a trial. Another code, another setting: another file."""
-    versions = [torch.__version__, version("transformers")]
-    text = json.dumps([claim.id, trial.seed, trial.quick, trial.device, *versions, trials()])
+    text = json.dumps([claim.id, trial.seed, trial.quick, trial.device, made_by()])
     return cache_folder() / "claims" / f"{claim.id}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from inweights._errors import InputError
+from inweights.claims._code import made_by
 from inweights.claims._keep import Kept, key, read
 from inweights.claims._ledger import Job, Results, do, one_by_one
 from inweights.claims._papers import load_all
@@ -17,9 +18,17 @@ from inweights.engines import Beat, choose
 
 
 @dataclass(frozen=True)
+class Answer:
+    """What a worker found, and the hash of the code that found it."""
+
+    kept: Kept
+    code: str
+
+
+@dataclass(frozen=True)
 class Measuring:
     """A trial as work for an engine. What it found is its answer, and a file for the cache of who asked: under the key
-    of the code that made it, so that a node with another version spoils nothing."""
+    of the code that made it, so that a node with another version spoils nothing there."""
 
     job: Job
     folder: Path
@@ -28,13 +37,25 @@ class Measuring:
     def key(self) -> str:
         return self.job.name
 
-    def do(self, folder: Path, beat: Beat) -> Kept:
+    def do(self, folder: Path, beat: Beat) -> Answer:
         """One thread: each trial has one core, and the sums are the same whatever the number of cores."""
         torch.set_num_threads(1)
-        return do(replace(self.job, trial=replace(self.job.trial, beat=beat)), folder)
+        return Answer(do(replace(self.job, trial=replace(self.job.trial, beat=beat)), folder), made_by())
 
-    def failed(self, why: str) -> Kept:
-        return Kept.of(None, "broken", why, 0.0)
+    def failed(self, why: str) -> Answer:
+        return Answer(Kept.of(None, "broken", why, 0.0), made_by())
+
+
+def accepted(answer: Answer) -> Kept:
+    """What it found, if the code was the same as here; else a trial that broke, and the reason."""
+    code = getattr(answer, "code", "")  # before there were hashes, an answer was what had been found
+    if code == made_by():
+        return answer.kept
+    why = (
+        f"The answer of a worker with other code was refused (its hash is {code[:8] or 'unknown'}, here it is "
+        f"{made_by()[:8]}): give it the inweights, torch and transformers of this machine."
+    )
+    return Kept.of(None, "broken", why, 0.0)
 
 
 def side_by_side(engine: str, jobs: int | None, address: str | None) -> Results:
@@ -59,8 +80,8 @@ def side_by_side(engine: str, jobs: int | None, address: str | None) -> Results:
                     waiting[job.name] = Measuring(job, here.parent)
             if waiting:
                 with closing(answers(list(waiting.values()), jobs, address)) as found:
-                    for name, kept in found:
-                        yield waiting[name].job, kept
+                    for name, answer in found:
+                        yield waiting[name].job, accepted(answer)
         finally:
             torch.set_num_threads(threads)
 
