@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
+from inweights.blocks import ContextualBlock, absorb
 from inweights.claims import CLAIMS, Trial, Verdict
 from inweights.claims import learning_without_training as exact
 from inweights.claims import learning_without_training_experiments as experiments
 from inweights.claims import learning_without_training_smollm2 as smollm2
+from inweights.claims._found_changes import run, smallest, trained
+from inweights.claims._judge import Judged
 from inweights.claims._random_blocks import block_and_prompts
 from inweights.claims.learning_without_training_dynamics import (
     descent_error,
@@ -22,7 +26,7 @@ from inweights.lab.section4 import LinearTask, OneBlock, train
 from inweights.models._block import Block
 from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import Patch
-from inweights.theory import Update
+from inweights.theory import Changes
 
 EXACT = [id for id, c in CLAIMS.items() if id.startswith("dherin") and c.exact]
 
@@ -36,12 +40,63 @@ def test_there_are_eleven_of_them() -> None:
     assert len(EXACT) == 11
 
 
-def test_a_wrong_update_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = exact.absorb
-    monkeypatch.setattr(exact, "absorb", lambda *args, **kwargs: whole(*args, **kwargs).random_like())
-    error = CLAIMS["dherin-corollary"].measure(Trial(0)).quantities["error"][0]
-    assert isinstance(error, float)
-    assert error > 1e-2
+@pytest.mark.parametrize("id", ["dherin-theorem", "dherin-corollary", "dherin-residual", "dherin-other-layers"])
+def test_a_wrong_update_fails(
+    id: str, monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+) -> None:
+    monkeypatch.setattr(exact, "absorb", lambda *args, **kwargs: absorb(*args, **kwargs).random_like(9))
+    assert verdict(id, 1)[0] is Verdict.FAIL
+
+
+def test_an_update_that_is_not_the_smallest_fails(
+    monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, dict[str, Judged]]]
+) -> None:
+
+    def larger(block: ContextualBlock, context: Tensor, query: Tensor) -> Changes:
+        """As exact, with another right factor, so that what is added at a right angle can make it smaller."""
+        carrier = torch.randn(query.shape, generator=torch.Generator().manual_seed(1), dtype=query.dtype)
+        return absorb(block, context, query, carrier=carrier)
+
+    monkeypatch.setattr(exact, "absorb", larger)
+    found, judged = verdict("dherin-minimum-norm", 3)
+    assert found is not Verdict.PASS
+    assert judged["excess"].value.value < 0
+    assert judged["error"].verdict is Verdict.PASS
+
+
+def test_every_unit_counts(verdict: Callable[..., tuple[Verdict, object]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single prompt whose control does not fail is seen."""
+
+    def lucky(block: ContextualBlock, context: Tensor, query: Tensor) -> Changes:
+        context = context.clone()
+        context[7] = block_and_prompts(Trial(0), 100)[1][7]
+        return absorb(block, context, query)
+
+    monkeypatch.setattr(exact, "absorb", lucky)
+    assert verdict("dherin-corollary", 1)[0] is Verdict.INCONCLUSIVE
+
+
+def test_changes_are_found_without_a_formula() -> None:
+    # float64
+    block, context, query = block_and_prompts(Trial(3), 4)
+    wanted, nothing = block(context, query).detach(), context[:, :0]
+    update = absorb(block, context, query).updates[0].dense()
+    a, full = (block.joint(c, query).read.detach() for c in (nothing, context))
+    W = block.get_parameter("mlp.first.weight").detach()
+    torch.testing.assert_close(
+        smallest(a.unsqueeze(1), ((full - a) @ W.mT).unsqueeze(1)), update, rtol=1e-12, atol=1e-12
+    )
+    starts = [torch.zeros_like(update), 0.1 * torch.ones_like(update)]
+    found = [trained(block, query, wanted, start, 0) for start in starts]
+    for change in found:
+        torch.testing.assert_close(run(block, change, nothing, query), wanted, rtol=1e-12, atol=1e-12)
+    assert (found[0] - found[1]).abs().max() > 0.1
+    assert (run(block, starts[0], nothing, query) - wanted).abs().max() > 0.1
+
+
+def test_the_first_block_alone() -> None:
+    made = Patch("token", (BlockPatch(Block("a")), BlockPatch(Block("b"))), 1, "base")
+    assert [b.block.name for b in smollm2.only_first(made).blocks] == ["a"]
 
 
 def test_steps_and_factors_hold_in_their_own_order_alone() -> None:
@@ -97,15 +152,3 @@ def test_the_update_leans_towards_the_gradient_only_in_a_trained_block(small: ex
     own = experiments.alignment(small.block, prompts, 0).mean()
     assert own > experiments.alignment(small.block, prompts, 1).mean() + 0.2
     assert own > experiments.alignment(SMALL.make(), prompts, 0).mean() + 0.2
-
-
-def test_the_updates_of_the_first_token_for_all() -> None:
-    random = torch.Generator().manual_seed(0)
-    read, added = (Update(torch.randn(3, 4, 1, generator=random), torch.randn(3, 5, 1, generator=random)) for _ in "ab")
-    made = Patch("token", (BlockPatch(Block("b"), read, {("w", -1): added}),), 3, "base")
-    (stale,) = smollm2.first_updates(made).blocks
-    assert stale.read is not None
-    for token in range(3):
-        assert torch.equal(stale.read[token].dense(), read[0].dense())
-        assert torch.equal(stale.added["w", -1][token].dense(), added[0].dense())
-    assert not torch.equal(read[1].dense(), read[0].dense())

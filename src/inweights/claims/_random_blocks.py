@@ -30,6 +30,12 @@ def parts(trial: Trial, count: int) -> list[Tensor]:
     return masks
 
 
+def each(one: Tensor, other: Tensor) -> Tensor:
+    """For every vector `(..., width)` the largest difference, `(...)`: one number for each unit, so that each must hold
+    by itself, and each control must fail by itself."""
+    return (one - other).detach().abs().amax(-1)
+
+
 def largest(one: Tensor, other: Tensor) -> float:
     """The largest difference between two tensors."""
     return float((one - other).detach().abs().max())

@@ -80,22 +80,21 @@ def three_losses(block: ContextualBlock, prompts: Prompts, seed: int) -> dict[st
     return {name: F.mse_loss(predict(out), target).item() for name, out in zip(names, said, strict=True)}
 
 
-@claim("dherin-losses-coincide", DHERIN, "Section 4.1", cost=(20, 300))
+@claim("dherin-losses-coincide", DHERIN, "Section 4, check of the theorem", cost=(20, 300))
 def losses_coincide(trial: Trial) -> Found:
     """All through its training, the test loss of the block with the prompt is that of the block with ΔW and no prompt.
 
-    Measured: the largest difference of the two losses at 21 moments of the training.
+    Measured: the difference of the two losses at each of 20 moments of the training.
 
-    Control: the same with a random update of rank 1 and equal norm.
+    Control: the same with a random update of rank 1 and equal norm. (Before the first step the block says next to
+    nothing, with whatever update: that moment is drawn, but tells nothing.)
 
     Settings: the block of section 4 (2 dimensions, 50 examples, 8 heads of width 4, 128 hidden units), Adam, 400 steps
     of 64 prompts (full: 2,000 of 256), 200 test prompts (full: 1,000), float32.
     """
     found = trained(trial)
     context = torch.tensor(found.losses["context"])
-    value, control = (
-        float((torch.tensor(found.losses[name]) - context).abs().max()) for name in ("update", "random update")
-    )
+    value, control = ((torch.tensor(found.losses[name]) - context)[1:].abs() for name in ("update", "random update"))
     plot = Plot("Prompt and weights during training", "step", "test loss", found.steps, found.losses, log="y")
     return Found({"difference": (value, control)}, plot, {"loss in the end": found.losses["context"][-1]})
 
@@ -118,7 +117,7 @@ def rank_correlation(line: Tensor) -> float:
     return float(spearmanr(range(len(line)), line.tolist()).statistic)
 
 
-@claim("dherin-increments-vanish", DHERIN, "Section 4.2", cost=(20, 300))
+@claim("dherin-increments-vanish", DHERIN, "Section 4, convergence of ΔW", cost=(20, 300))
 def increments_vanish(trial: Trial) -> Found:
     """The more examples are read, the less the next one changes the weights: ‖ΔW_{i+1} − ΔW_i‖ goes to zero.
 
@@ -148,7 +147,7 @@ def increments_vanish(trial: Trial) -> Found:
     )
 
 
-@claim("dherin-increments-learning", DHERIN, "Section 4.2", cost=(20, 300))
+@claim("dherin-increments-learning", DHERIN, "Section 4, convergence of ΔW, as it is read", cost=(20, 300))
 def increments_learning(trial: Trial) -> Found:
     """That the increments vanish shows that the block has learned to learn: training makes them vanish faster.
 
@@ -178,7 +177,7 @@ class OtherLabels(LinearTask):
         return found._replace(context=found.context.roll(1, 0))
 
 
-@claim("dherin-finetuning", DHERIN, "Section 4.3", cost=(40, 400))
+@claim("dherin-finetuning", DHERIN, "Section 4, comparison with fine-tuning", cost=(40, 400))
 def finetuned(trial: Trial) -> Found:
     """Reading examples lowers the test loss in the way in which training on them does, one step of SGD for each.
 
@@ -210,7 +209,7 @@ def finetuned(trial: Trial) -> Found:
     return Found({"correlation": (like["SGD"], like["SGD, other labels"])}, plot, told)
 
 
-@claim("dherin-gradient-alignment", DHERIN, "Section 4.3, later versions", cost=(20, 300))
+@claim("dherin-gradient-alignment", DHERIN, "Comparison with fine-tuning in later versions", cost=(20, 300))
 def gradient_alignment(trial: Trial) -> Found:
     """The implicit update of a context points where the gradient of fine-tuning on its examples points.
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-import torch
-
 from inweights.claims._claim import Found, claim
 from inweights.claims._papers import DHERIN
 from inweights.claims._trial import Trial
 from inweights.models import Model, Patch, Prompt, generate, patch, verify
-from inweights.theory import Update
 
 PROMPTS = [
     ("You are a pirate captain. Answer in rough pirate speech and call everybody matey. What is the", " weather like"),
@@ -27,50 +24,41 @@ def asked(trial: Trial) -> tuple[Model, str, str]:
     return trial.language_model(), *PROMPTS[trial.seed % len(PROMPTS)]
 
 
-@claim("dherin-limits", DHERIN, "Section 5", cost=(60, 60), needs=("smollm2",))
+@claim("dherin-limits", DHERIN, "Limits that the paper names", cost=(30, 30), needs=("smollm2",))
 def limits(trial: Trial) -> Found:
-    """The equality is one for the last token of the prompt and the first token that is generated, and ends there.
+    """The equality is one of a single block, for the token that is generated next; in a model of many blocks the update
+    of one block does not stand for the context.
 
-    Measured: the largest error of a logit: `first_token`, with the updates of the query's last token, for the token
-    after it; `another_token`, with the same updates, when that token has been generated and is read.
+    Measured: the largest error of a logit after the last token of the query: `first_token`, with the updates of every
+    block; `one_block`, with those of the first block alone. (That the token after it needs updates of its own is
+    goldwaser-token-specific.)
 
-    Control: `first_token` without the updates; `another_token` with updates made for it.
+    Control: `first_token` without updates; `one_block` with the updates of every block.
 
-    Settings: SmolLM2, all 30 blocks, greedy, float32; a context and a query for each trial.
+    Settings: SmolLM2, 30 blocks, float32; a context and a query for each trial.
     """
     model, context, query = asked(trial)
     whole = Prompt(model, context, query).ids[0].tolist()
-    first = Prompt(model, whole[:-1], whole[-1:])
-    proof = verify(first, patch(first))
-    with torch.no_grad():
-        said = int(model.model(input_ids=first.ids).logits[0, -1].argmax())
-    second = Prompt(model, whole[:-1], [whole[-1], said])
-    own = patch(second)
-    stale, fresh = verify(second, first_updates(own)), verify(second, own)
+    prompt = Prompt(model, whole[:-1], whole[-1:])
+    made = patch(prompt)
+    every, first = (verify(prompt, each) for each in (made, only_first(made)))
     return Found(
         {
-            "first_token": (proof.max_abs_logit_error, proof.bare_max_abs_logit_error),
-            "another_token": (stale.max_abs_logit_error, fresh.max_abs_logit_error),
+            "first_token": (every.max_abs_logit_error, every.bare_max_abs_logit_error),
+            "one_block": (first.max_abs_logit_error, every.max_abs_logit_error),
         }
     )
 
 
-def first_updates(made: Patch) -> Patch:
-    """Every token with the updates of the first one."""
-
-    def stay(update: Update) -> Update:
-        return Update(update.u[:1].expand_as(update.u), update.v[:1].expand_as(update.v), update.name)
-
-    blocks = tuple(
-        dataclasses.replace(
-            b, read=None if b.read is None else stay(b.read), added={slot: stay(u) for slot, u in b.added.items()}
-        )
-        for b in made.blocks
-    )
-    return dataclasses.replace(made, blocks=blocks)
+def only_first(made: Patch) -> Patch:
+    """The changes of the first block alone."""
+    return dataclasses.replace(made, blocks=made.blocks[:1])
 
 
-@claim("dherin-beyond", DHERIN, "Section 5, beyond it", cost=(80, 120), needs=("smollm2",))
+@claim(
+    "dherin-beyond", DHERIN, "Beyond the limits that the paper names", cost=(80, 120), needs=("smollm2",),
+    repeats="goldwaser-many-layers",
+)  # fmt: skip
 def beyond(trial: Trial) -> Found:
     """Beyond the limits that the paper names: with updates in every block, made anew for every token, a whole model
     says without the context what it says with it, token for token.
