@@ -87,15 +87,32 @@ def made(model: str, *settings: str) -> Run:
     return Run(changed(parse(values, "test"), list(settings)) if settings else parse(values, "test"), Processes("cpu"))
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "attention-only"])
-def test_every_model_takes_a_step_in_low_precision(model: str) -> None:
-    run = made(model, "precision=bfloat16")
+def test_every_model_takes_a_step_in_low_precision(model: str, precision: str) -> None:
+    if model == "lstm" and precision == "float16":
+        with pytest.raises(InputError, match="`precision` is float16, but an LSTM has none on a CPU: take bfloat16."):
+            made(model, "precision=float16")
+        return
+    run = made(model, f"precision={precision}")
     before = [p.clone() for p in run.model.parameters()]
     run.advance()
     run.advance()
     assert math.isfinite(run.mean_loss(2))
     assert any(not torch.equal(a, b) for a, b in zip(before, run.model.parameters(), strict=True))
     assert all(bool(p.isfinite().all()) for p in run.model.parameters())
+
+
+def test_float16_has_the_gradient_of_float32() -> None:
+    """Direction and size to 1%, whatever its objective was scaled by; bfloat16 is farther off."""
+    grads = {}
+    for precision in ("float32", "float16", "bfloat16"):
+        run = made("decoder", f"precision={precision}", "clip=0", "objective=log")
+        run.advance()
+        grads[precision] = torch.cat([p.grad.flatten() for p in run.model.parameters() if p.grad is not None])
+    off = {p: ((g - grads["float32"]).norm() / grads["float32"].norm()).item() for p, g in grads.items()}
+    assert 0 < off["float16"] < 0.01
+    assert off["bfloat16"] > 2 * off["float16"]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")

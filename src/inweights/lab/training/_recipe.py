@@ -52,7 +52,8 @@ class Recipe(Strict):
     - `target`: the labels as they are, or without their noise (`clean`).
     - `objective`: the mean of the losses at all points, or of their logarithms. Where little can be known yet, losses
       are large and say little: logarithms make the points count alike.
-    - `precision` is that of the products; weights and optimiser are float32.
+    - `precision` is that of the products; weights and optimiser are float32. To fit a function exactly takes digits:
+      the gradient of a good model in bfloat16 can have a cosine of 0.1 with the true one, in float16 it has 1.
     - `average`: of the last weights, over about so many steps; 0 keeps the last ones alone.
     """
 
@@ -72,7 +73,7 @@ class Recipe(Strict):
     curriculum: Curriculum | None = None
     target: Literal["labels", "clean"] = "labels"
     objective: Literal["mean", "log"] = "mean"
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
     average: int = Field(default=0, ge=0)
     seed: int = Field(default=0, ge=0, le=2**32 - 1)
     note: str = ""

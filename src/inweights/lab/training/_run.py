@@ -21,6 +21,10 @@ from inweights.lab.training._recipe import Recipe
 from inweights.lab.training._schedule import active, rate
 
 
+LOW = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+SCALE = 1024.0  # of objectives in float16, whose smallest number would swallow small gradients
+
+
 class Run:
     """The model, its optimiser, and the number of steps made: all that a checkpoint holds.
 
@@ -30,6 +34,8 @@ class Run:
     def __init__(self, recipe: Recipe, processes: Processes, *, compiled: bool | None = None) -> None:
         if recipe.batch % processes.count:
             raise InputError(f"`batch` is {recipe.batch}, but must be a multiple of the {processes.count} processes.")
+        if (recipe.model.kind, recipe.precision, processes.device.type) == ("lstm", "float16", "cpu"):
+            raise InputError("`precision` is float16, but an LSTM has none on a CPU: take bfloat16.")
         self.recipe, self.processes, self.device = recipe, processes, processes.device
         self.task = recipe.make_task()
         self.model = build(recipe).to(self.device)
@@ -61,7 +67,11 @@ class Run:
     def _one_step(self) -> None:
         self.model.zero_grad(set_to_none=True)
         objective, loss = self._loss()
-        objective.backward()
+        if self.recipe.precision == "float16":
+            (objective * SCALE).backward()
+            torch._foreach_div_([p.grad for p in self.model.parameters() if p.grad is not None], SCALE)
+        else:
+            objective.backward()
         if self.recipe.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
         self.optimiser.step(rate(self.recipe, self.step))
@@ -81,8 +91,8 @@ class Run:
         draw = Draw(recipe.seed, self.step, local, first=first, device=self.device, compiled=self._compiled)
         dims, points = active(recipe, self.task.dims, self.step)
         sample = self.task.sample(draw, recipe.points, active=dims if recipe.curriculum else None)
-        low = recipe.precision == "bfloat16"
-        with torch.autocast(self.device.type, torch.bfloat16) if low else nullcontext():
+        low = LOW.get(recipe.precision)
+        with torch.autocast(self.device.type, low) if low else nullcontext():
             answers = self._answers(sample.xs, sample.ys)
         sums, counts = point_losses(recipe, self.task.loss, answers.float(), sample)
         counts = counts * (torch.arange(len(sums), device=sums.device) < points)
