@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 from inweights.claims import CLAIMS, Trial, Verdict, _stack, simple_generalisation
-from inweights.theory import Update
+from inweights.claims._found_changes import smallest
+from inweights.theory import Changes, Update
 
 EXACT = [id for id, c in CLAIMS.items() if id.startswith("innocenti") and c.exact]
 
@@ -57,11 +59,74 @@ def test_cosines_of_known_updates() -> None:
     assert simple_generalisation.off_diagonal(found).item() == pytest.approx(1 / 3)
 
 
-def test_alignment_is_between_minus_one_and_one_for_every_prompt() -> None:
-    for id in ("innocenti-token-alignment", "innocenti-last-token", "innocenti-block-alignment"):
-        (pair,) = CLAIMS[id].measure(Trial(0)).quantities.values()
-        for numbers in pair:
-            assert isinstance(numbers, torch.Tensor)
-            assert numbers.shape == (32,)
-            assert numbers.abs().max() <= 2
-            assert numbers.std() > 0
+@pytest.mark.parametrize("id", ["innocenti-all-positions", "innocenti-any-block", "innocenti-layer-norm"])
+def test_wrong_updates_fail(
+    id: str, monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+) -> None:
+    right = simple_generalisation.updates
+    monkeypatch.setattr(simple_generalisation, "updates", lambda *args: right(*args).random_like(1))
+    assert verdict(id, 2)[0] is Verdict.FAIL
+
+
+def test_a_sum_of_higher_rank_fails(
+    monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+) -> None:
+    def noisy(reads: Tensor, targets: Tensor) -> Tensor:
+        found = smallest(reads, targets)
+        return found + 1e-6 * torch.randn(found.shape, generator=torch.Generator().manual_seed(0), dtype=found.dtype)
+
+    monkeypatch.setattr(simple_generalisation, "smallest", noisy)
+    assert verdict("innocenti-sum-rank", 2)[0] is Verdict.FAIL
+
+
+Directions = Callable[[Tensor, int], Tensor]
+"""Unit vectors `(prompts, positions, 12)` for each block's number, from random numbers of that shape."""
+
+
+def shared(noise: Tensor, block: int) -> Tensor:
+    """One direction for all positions of a prompt, another for every prompt."""
+    return noise[:, :1].expand_as(noise)
+
+
+def all_but_last(noise: Tensor, block: int) -> Tensor:
+    """The last position has a direction of its own."""
+    return torch.cat([shared(noise, block)[:, :-1], noise[:, -1:]], 1)
+
+
+def apart(noise: Tensor, block: int) -> Tensor:
+    """Every position has a direction of its own, in every block another."""
+    return noise.roll(block, -1)
+
+
+@pytest.mark.parametrize(
+    ("id", "learned", "wanted"),
+    [
+        ("innocenti-token-alignment", shared, Verdict.PASS),
+        ("innocenti-token-alignment", apart, Verdict.FAIL),
+        ("innocenti-last-token", all_but_last, Verdict.PASS),
+        ("innocenti-last-token", shared, Verdict.FAIL),
+        ("innocenti-last-token", apart, Verdict.FAIL),
+        ("innocenti-block-alignment", shared, Verdict.PASS),
+        ("innocenti-block-alignment", apart, Verdict.FAIL),
+    ],
+)
+def test_alignments_where_they_are_known(
+    id: str,
+    learned: Directions,
+    wanted: Verdict,
+    monkeypatch: pytest.MonkeyPatch,
+    verdict: Callable[..., tuple[Verdict, object]],
+) -> None:
+    """Updates in known directions stand in for those of trained stacks; untrained ones have them apart."""
+    nets = {learned: _stack._trained(0, False, 20, 16, 5)} | {apart: _stack._trained(1, False, 20, 1, 0)}
+
+    def known(block: _stack.Skips, tokens: Tensor) -> Changes:
+        directions, number = next((d, net.each().index(block)) for d, net in nets.items() if block in net.each())
+        noise = torch.randn(*tokens.shape[:-1], 12, generator=torch.Generator().manual_seed(0), dtype=tokens.dtype)
+        v = torch.ones(len(tokens), 1, 3, 1, dtype=tokens.dtype)
+        return Changes((Update(directions(noise, number).unsqueeze(-1), v, "mlp.first.weight"),))
+
+    monkeypatch.setattr(simple_generalisation, "updates", known)
+    monkeypatch.setattr(simple_generalisation, "trained", lambda trial: nets[learned])
+    monkeypatch.setattr(simple_generalisation, "untrained", lambda trial: nets[apart])
+    assert verdict(id)[0] is wanted
