@@ -2,62 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from inweights.claims import CLAIMS, Trial, Verdict, criteria, judge, what_algorithm
-from inweights.claims._keep import Kept
-from inweights.lab.predictors import GD, OLS, Ridge, Zero
-from inweights.lab.tasks import Linear
+from inweights.claims import Trial, Verdict, _written, what_algorithm, what_algorithm_probe
+from inweights.claims._judge import Judged
+from inweights.lab.models import DecoderModel
+from inweights.lab.predictors import OLS, Predictor, Ridge
+from inweights.lab.tasks import Linear, Sample
+from inweights.lab.training import build
+
+Stand = Callable[[Mapping[str, Callable[[Trial], Any]]], None]
+Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
+STEP = what_algorithm.Step(rate=0.05)
 
 
-@dataclass(frozen=True)
-class Instead(Trial):
-    """A trial in which these take the place of trained models."""
+def instead(stand_in: Stand, **given: Predictor) -> None:
+    """These take the place of trained models."""
 
-    given: Mapping[str, Any] = field(default_factory=dict)
+    def maker(model: Predictor) -> Callable[[Trial], Predictor]:
+        return lambda _: model
 
-    def trained(self, name: str) -> Any:
-        return self.given[name]
-
-
-def verdict(id: str, seeds: int = 2, **given: Any) -> Verdict:
-    there = {name.replace("_", "-"): model for name, model in given.items()}
-    found = [
-        Kept.of(CLAIMS[id].measure(Instead(seed, given=there)), "found", "", 0.0).quantities for seed in range(seeds)
-    ]
-    return judge(
-        criteria()[id], {name: ([f[name][0] for f in found], [f[name][1] or [] for f in found]) for name in found[0]}
-    )[0]
+    stand_in({name.replace("_", "-"): maker(model) for name, model in given.items()})
 
 
-def test_sherman_and_morrison_pass() -> None:
-    assert verdict("akyurek-sherman-morrison", seeds=5) is Verdict.PASS
+def test_a_written_decoder_makes_one_update(verdict: Judge) -> None:
+    """Five seeds, float64; tolerance and control are those of the criteria."""
+    found, judged = verdict("akyurek-sherman-morrison")
+    assert found is Verdict.PASS, judged
 
 
-def test_least_squares_is_known_from_ridge() -> None:
-    assert verdict("akyurek-ols", depth_8=OLS(), depth_1=GD()) is Verdict.PASS
-    assert verdict("akyurek-ols", depth_8=Ridge(penalty=1.0), depth_1=GD()) is Verdict.FAIL
-    assert verdict("akyurek-ols", depth_8=OLS(), depth_1=OLS()) is Verdict.INCONCLUSIVE  # a control that does not fail
+def test_a_decoder_of_another_penalty_does_not(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(dims: int, penalty: float, *, divides: bool) -> DecoderModel:
+        return _written.sherman_morrison(dims, 1.001 * penalty, divides=divides)
+
+    monkeypatch.setattr(what_algorithm, "written", other)
+    assert verdict("akyurek-sherman-morrison")[0] is Verdict.FAIL
 
 
-def test_the_right_penalty_is_found() -> None:
+def test_its_width_grows_with_the_square_and_its_depth_does_not() -> None:
+    sizes = {d: _written.sherman_morrison(d, 1.0) for d in (2, 4, 8)}
+    assert {d: m.width for d, m in sizes.items()} == {2: 26, 4: 58, 8: 170}
+    assert {m.layers for m in sizes.values()} == {5}
+
+
+@pytest.mark.parametrize(
+    ("deep", "shallow", "wanted"),
+    [
+        (OLS(), STEP, Verdict.PASS),
+        (Ridge(penalty=1.0), STEP, Verdict.FAIL),
+        (OLS(), OLS(), Verdict.INCONCLUSIVE),  # a control that does not fail
+    ],
+)
+def test_least_squares_is_known_from_ridge(
+    deep: Predictor, shallow: Predictor, wanted: Verdict, stand_in: Stand, verdict: Judge
+) -> None:
+    instead(stand_in, depth_8=deep, depth_1=shallow)
+    found, judged = verdict("akyurek-ols")
+    assert found is wanted, judged
+
+
+def test_implicit_weights_are_those_of_a_linear_method() -> None:
+    """float32 answers, 1e-4; of another method, others."""
+    sample = Linear(dims=5).sample(Trial(0).draw(6), 10)
+    found = what_algorithm.implicit_weights(Trial(0), Ridge(penalty=0.5), sample, 7)
+    weights = Ridge(penalty=0.5).weights(sample.xs, sample.ys)[:, 7].double()
+    torch.testing.assert_close(found, weights, rtol=1e-4, atol=1e-4)
+    assert (found - OLS().weights(sample.xs, sample.ys)[:, 7]).abs().max() > 1e-2
+
+
+def test_the_right_penalty_is_found(stand_in: Stand, verdict: Judge) -> None:
     right = {f"ridge-{n}": Ridge(penalty=float(n) ** 2) for n in ("0.5", "1", "2")}
-    assert verdict("akyurek-ridge", depth_8=OLS(), **right) is Verdict.PASS
-    wrong = {name: Ridge(penalty=8 * r.penalty) for name, r in right.items()}
-    assert verdict("akyurek-ridge", depth_8=OLS(), **wrong) is Verdict.FAIL
+    instead(stand_in, depth_8=OLS(), **right)
+    assert verdict("akyurek-ridge")[0] is Verdict.PASS
+    instead(stand_in, depth_8=OLS(), **{name: Ridge(penalty=8 * r.penalty) for name, r in right.items()})
+    assert verdict("akyurek-ridge")[0] is Verdict.FAIL
 
 
-def test_phases_in_order_and_out_of_it() -> None:
-    step, ridge, least = GD(rate=0.5), Ridge(penalty=0.5), OLS()
-    assert verdict("akyurek-phases", depth_1=step, depth_2=ridge, depth_4=ridge, depth_8=least) is Verdict.PASS
-    assert verdict("akyurek-phases", depth_1=ridge, depth_2=ridge, depth_4=ridge, depth_8=least) is Verdict.FAIL
-    assert verdict("akyurek-phases", depth_1=least, depth_2=ridge, depth_4=ridge, depth_8=step) is Verdict.FAIL
+@pytest.mark.parametrize(
+    ("depths", "wanted"),
+    [
+        ((STEP, Ridge(penalty=0.5), Ridge(penalty=0.5), OLS()), Verdict.PASS),
+        ((STEP, STEP, Ridge(penalty=0.1), OLS()), Verdict.PASS),
+        ((Ridge(penalty=0.5), Ridge(penalty=0.5), OLS(), OLS()), Verdict.FAIL),  # one of the three is missing
+        ((OLS(), Ridge(penalty=0.5), Ridge(penalty=0.5), STEP), Verdict.FAIL),  # the wrong way round
+    ],
+)
+def test_phases(depths: tuple[Predictor, ...], wanted: Verdict, stand_in: Stand, verdict: Judge) -> None:
+    one, two, four, eight = depths
+    instead(stand_in, depth_1=one, depth_2=two, depth_4=four, depth_8=eight)
+    found, judged = verdict("akyurek-phases")
+    assert found is wanted, judged
 
 
 def test_rank_correlation_is_spearmans() -> None:
@@ -66,28 +105,47 @@ def test_rank_correlation_is_spearmans() -> None:
     assert what_algorithm.rank_correlation([1, 1, 1]) == 0
 
 
-def test_a_probe_finds_what_is_there_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def states(model: Any, xs: Tensor, ys: Tensor) -> Tensor:
-        """One layer of random numbers, and, unless the model is a zero, the weights turned among them."""
-        drawn = torch.randn(*xs.shape[:2], 12, generator=torch.Generator().manual_seed(len(xs)))
-        if not isinstance(model, Zero):
-            turn = torch.randn(5, 12, generator=torch.Generator().manual_seed(1))
-            drawn[:, -1] += 3 * OLS().weights(xs, ys)[:, -1] @ turn
-        return drawn.unsqueeze(0)
-
-    monkeypatch.setattr(what_algorithm, "states", states)
-    found, nothing = (
-        what_algorithm.probed(Trial(0), model, what_algorithm.last_and_mean)  # type: ignore[arg-type]
-        for model in (OLS(), Zero())
-    )
-    assert found["weights"][0] > 0.9
-    assert abs(found["control task"][0]) < 0.05
-    assert abs(nothing["weights"][0]) < 0.05
+def seen(sample: Sample, code: Callable[[Tensor], Tensor]) -> Tensor:
+    """A layer of random numbers, which holds a code of both targets at one position."""
+    drawn = torch.randn(1, *sample.xs.shape[:2], 24, generator=torch.Generator().manual_seed(len(sample.xs)))
+    turn = torch.randn(10, 24, generator=torch.Generator().manual_seed(1))
+    drawn[0, :, -2] += 3 * code(torch.cat(list(what_algorithm_probe.targets(sample)), -1) @ turn)
+    return drawn
 
 
-def test_labels_wrongly_paired_are_the_same_labels() -> None:
-    ys = Linear(dims=2).sample(Trial(0).draw(3), 6).ys
-    moved = what_algorithm.wrongly_paired(ys)
-    assert (moved.sort(1).values == ys.sort(1).values).all()
-    assert (moved[:, :-1] != ys[:, :-1]).all()
-    assert (moved[:, -1] == ys[:, -1]).all()
+def test_a_probe_finds_what_is_there_and_nothing_else() -> None:
+    fit, test = (Linear(dims=5).sample(Trial(0).draw(n, n), 16) for n in (2048, 512))
+    targets = what_algorithm_probe.targets(fit), what_algorithm_probe.targets(test)
+
+    def read(code: Callable[[Tensor], Tensor]) -> list[float]:
+        return [r[0] for r in what_algorithm_probe.probed(Trial(0), seen(fit, code), seen(test, code), *targets)]
+
+    assert min(read(lambda v: v)) > 0.9
+    assert min(read(torch.relu)) > 0.8  # not linear
+    assert max(map(abs, read(lambda v: 0 * v))) < 0.1
+
+
+@pytest.mark.parametrize(("knows", "wanted"), [(True, Verdict.PASS), (False, Verdict.FAIL)])
+def test_the_claim_of_the_probe(
+    knows: bool, wanted: Verdict, stand_in: Stand, verdict: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A world in which the trained model holds both targets, and one in which it holds as little as the others."""
+
+    class Learned:
+        pass
+
+    def states(model: object, xs: Tensor, ys: Tensor) -> Tensor:
+        return seen(Sample(xs, ys, {}), lambda v: v if knows and isinstance(model, Learned) else 0 * v)
+
+    monkeypatch.setattr(what_algorithm_probe, "states", states)
+    monkeypatch.setattr(what_algorithm_probe, "control_model", lambda trial: build(trial.recipe("depth-1")))
+    stand_in({"depth-8": lambda _: Learned()})
+    found, judged = verdict("akyurek-probe", 3)
+    assert found is wanted, judged
+
+
+def test_the_control_model_has_learned_its_task() -> None:
+    """On other prompts, and whatever their weights are: it adds up the query's coordinates."""
+    model = what_algorithm_probe.control_model(Trial(0))
+    sample = Linear(dims=5).sample(Trial(1).draw(256), 16)
+    assert (model(sample.xs, sample.ys) - sample.xs.sum(-1)).square().mean() / 5 < 0.2

@@ -1,0 +1,130 @@
+"""Akyürek et al. 2023: what can be read from the layers of an in-context learner."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from inweights.claims._claim import Found, Plot, claim
+from inweights.claims._papers import AKYUREK
+from inweights.claims._trial import Trial
+from inweights.lab import states
+from inweights.lab.models import Learner
+from inweights.lab.predictors import OLS
+from inweights.lab.predictors._prefix import moments
+from inweights.lab.tasks import Linear, Sample
+from inweights.lab.training import build
+
+DIMS, POINTS = 5, 16
+EXAMPLES = 2 * DIMS
+WIDTH = 128
+TARGETS = ("weights", "moments")
+
+
+@claim("akyurek-probe", AKYUREK, "Section 5, Figure 4 and appendix E", needs=("depth-8",), cost=(25, 150))
+def probe(trial: Trial) -> Found:
+    """The weights of least squares and the moments `Xᵀy` can be decoded from the layers of an in-context learner, far
+    better than from those of a model whose task needs no learning in context.
+
+    Measured: R² of a probe for the weights, and of one for the moments, on prompts that it was not fitted to, at the
+    best layer, less that of the same probe on the paper's control model: the same decoder, trained on labels with a
+    weight vector that is always 1.
+
+    Control: the same decoder before its training, in place of the trained one.
+
+    Settings: d = 5, a decoder of 8 layers of width 40 (the paper: d = 4, 16 layers of width 512), targets after 10
+    examples. One probe, that of appendix E: learned attention over positions, a projection, and a layer of GELU units,
+    128 of each (512), one probe for each layer and target, Adam at 1e-3. All models see the same prompts, with weights
+    from N(0, I), as in the paper. The best of the layers is taken for each model, as there.
+
+    Precondition: the control model has learned its task: its squared error is below 0.05 of always answering 0.
+    """
+    task = Linear(dims=DIMS)
+    counts = trial.size((4096, 1024), (16384, 4096))  # prompts to fit, to measure
+    fit, test = (task.sample(trial.draw(n, step), POINTS) for step, n in enumerate(counts))
+    models = {
+        "trained": trial.trained("depth-8"),
+        "control task": control_model(trial),
+        "untrained": build(trial.recipe("depth-8")).to(trial.device),
+    }
+    lines: dict[str, list[float]] = {}
+    for name, model in models.items():
+        seen = [states(model, sample.xs, sample.ys) for sample in (fit, test)]
+        found = probed(trial, seen[0], seen[1], targets(fit), targets(test))
+        lines |= {f"{target}, {name}": r for target, r in zip(TARGETS, found, strict=True)}
+    best = {name: max(r) for name, r in lines.items()}
+    gained = {
+        target: tuple(best[f"{target}, {who}"] - best[f"{target}, control task"] for who in ("trained", "untrained"))
+        for target in TARGETS
+    }
+    layers = range(1, 1 + len(lines["weights, trained"]))
+    plot = Plot("What can be read from a layer", "layer", "R²", layers, lines)
+    return Found({target: (g[0], g[1]) for target, g in gained.items()}, plot=plot, told=best)
+
+
+def targets(sample: Sample) -> Tensor:
+    """The weights of least squares and the moments after the examples, `(2, batch, dims)`."""
+    after = slice(0, EXAMPLES + 1)
+    weights = OLS().weights(sample.xs[:, after], sample.ys[:, after])[:, -1]
+    return torch.stack([weights, moments(sample.xs[:, after], sample.ys[:, after])[:, -1] / EXAMPLES])
+
+
+def control_model(trial: Trial) -> Learner:
+    """A decoder that has learned to add up the coordinates of a query: nothing in a prompt tells it more."""
+    model, task = build(trial.recipe("depth-8")).to(trial.device), Linear(dims=DIMS)
+    optimiser = torch.optim.Adam(model.parameters(), 1e-3)
+    steps = trial.size(300, 1000)
+    for step in range(steps + 1):
+        xs = task.inputs(trial.draw(64, 1000 + step), POINTS)
+        loss = (model(xs, xs.sum(-1)) - xs.sum(-1)).square().mean() / DIMS
+        if step < steps:
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            trial.beat()
+    trial.require(loss.item() < 0.05, f"the control model has an error of {loss.item():.3g}, not below 0.05")
+    return model.requires_grad_(False)
+
+
+class Probes(nn.Module):
+    """A probe for each layer: `(layers, batch, points, width)` → `(layers, batch, dims)`."""
+
+    def __init__(self, layers: int, points: int, width: int) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.zeros(layers, 1, points))
+        shapes = (width, WIDTH), (WIDTH, WIDTH), (WIDTH, DIMS)
+        self.weights = nn.ParameterList(torch.randn(layers, a, b) * a**-0.5 for a, b in shapes)
+        self.biases = nn.ParameterList(torch.zeros(layers, 1, b) for _, b in shapes)
+
+    def forward(self, h: Tensor) -> Tensor:
+        layers, batch, points, width = h.shape
+        seen = self.scores.softmax(-1) @ h.transpose(1, 2).reshape(layers, points, batch * width)
+        projected, inner, out = zip(self.weights, self.biases, strict=True)
+        value = torch.baddbmm(projected[1], seen.view(layers, batch, width), projected[0])
+        return torch.baddbmm(out[1], F.gelu(torch.baddbmm(inner[1], value, inner[0])), out[0])
+
+
+def probed(trial: Trial, fit: Tensor, test: Tensor, known: Tensor, wanted: Tensor) -> list[list[float]]:
+    """R² for each target and layer, of probes fitted to the states `fit` and asked about `test`, `(layers, prompts,
+    points, width)`; `known` and `wanted` are `(targets, prompts, dims)`."""
+    middle, spread = fit.mean((1, 2), keepdim=True), fit.std((1, 2), keepdim=True).clamp(min=1e-6)
+    fit, test = (fit - middle) / spread, (test - middle) / spread
+    found = []
+    for know, want in zip(known, wanted, strict=True):
+        mean, scale = know.mean(0), know.std(0)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(trial.seed)
+            probes = Probes(len(fit), fit.shape[2], fit.shape[3]).to(fit.device)
+        optimiser = torch.optim.Adam(probes.parameters(), 1e-3)
+        chosen = torch.randint(len(know), (trial.size(600, 4000), 128), generator=trial.generator())
+        for rows in chosen.to(fit.device):
+            loss = (probes(fit[:, rows]) - (know[rows] - mean) / scale).square().mean((1, 2)).sum()
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+        with torch.no_grad():
+            left = (probes(test) * scale + mean - want).square().mean(1) / want.var(0, correction=0)
+        found.append((1 - left.mean(1)).tolist())
+        trial.beat()
+    return found
