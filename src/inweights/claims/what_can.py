@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -11,7 +13,7 @@ from inweights.claims._papers import GARG
 from inweights.claims._trial import Trial
 from inweights.lab import rivals, zoo
 from inweights.lab.models import Learner
-from inweights.lab.predictors import OLS, Averaging, Predictor, lasso_path
+from inweights.lab.predictors import OLS, Averaging, Nearest, Predictor, lasso_path
 from inweights.lab.tasks import SHIFTS, Linear, Sample, Task
 from inweights.lab.training import build
 
@@ -19,16 +21,18 @@ DIMS, POINTS = 5, 16
 LASSO = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # the paper's penalties
 
 
-@claim("garg-linear", GARG, "Section 3, Figure 2", needs=("depth-8",), cost=(10, 40))
+@claim("garg-linear", GARG, "Section 3.1, Figure 2", needs=("depth-8",), cost=(10, 40))
 def linear(trial: Trial) -> Found:
-    """Transformers learn linear functions in context about as well as least squares, the best there is.
+    """Transformers learn linear functions in context about as well as least squares, the best there is, for any number
+    of examples, and far better than simple baselines.
 
-    Measured: the squared error after d to 3d examples, in units of always answering 0, less that of least squares; and
-    over that of averaging `x y`.
+    Measured: the squared error in units of always answering 0, less that of least squares, at the number of examples
+    from 1 to 3d where that is largest; and the error after d to 3d examples over that of averaging `x y`.
 
     Control: the same decoder before its training.
 
-    Settings: d = 5 (the paper: 20), a decoder of 8 layers of width 40 (12 of 256).
+    Settings: d = 5 (the paper: 20), a decoder of 8 layers of width 40 (12 of 256), five trainings. Of one decoder of
+    the paper's size and d = 20, trained once, the errors are told beside it.
     """
     task = Linear(dims=DIMS)
     sample = task.sample(trial.draw(trial.size(1024, 6400)), POINTS)
@@ -38,35 +42,45 @@ def linear(trial: Trial) -> Found:
         "least squares": errors(OLS(), sample, task),
         "averaging": errors(Averaging(), sample, task),
     }
+    excess = {name: (e - error["least squares"]).mean(0)[1:].max().item() for name, e in error.items()}
     late = {name: e[:, DIMS:].mean(1) for name, e in error.items()}
     mean = late["averaging"].mean()
     return Found(
         {
-            "against_ols": (late["decoder"] - late["least squares"], late["untrained"] - late["least squares"]),
+            "against_ols": (excess["decoder"], excess["untrained"]),
             "against_averaging": (late["decoder"] / mean, late["untrained"] / mean),
         },
         plot=over_examples("Linear functions", error),
         told={
             **{name: error["decoder"][:, k].mean().item() for name, k in (("at d", DIMS), ("at 2d", 2 * DIMS))},
-            **({} if trial.seed else at_full_size(trial)),
+            **full_size(trial, lambda model, sample, task: at_both(errors(model, sample, task))),
             "paper, at d": 0.02,
             "paper, at 2d": 0.0006,
         },
     )
 
 
-def at_full_size(trial: Trial) -> dict[str, float]:
-    """The same two errors of a decoder of the paper's size, if it is at hand: it was trained with one seed alone."""
-    model = zoo.seeded("linear-20", 0)
+Measured = Callable[[Learner, Sample, Task], dict[str, float]]
+
+
+def full_size(trial: Trial, measured: Measured, *, shift: str = "", noise: float = 0.0) -> dict[str, float]:
+    """The same of a decoder of the paper's size, if it is at hand: it was trained once, so one trial tells of it."""
+    model = None if trial.seed else zoo.seeded("linear-20", 0)
     if model is None:
         return {}
-    task = Linear(dims=20)
-    sample = task.sample(trial.draw(trial.size(64, 640)), 41)
-    error = errors(model.to(trial.device).eval(), sample, task).mean(0)
-    return {"at d, the paper's size": error[20].item(), "at 2d, the paper's size": error[40].item()}
+    task = Linear(dims=20, noise=noise)
+    draw = trial.draw(trial.size(64, 640), 1)
+    sample = SHIFTS.make(shift).sample(task, draw, 41) if shift else task.sample(draw, 41)
+    found = measured(model.to(trial.device).eval(), sample, task)
+    return {f"{name}, the paper's size": value for name, value in found.items()}
 
 
-@claim("garg-sparse", GARG, "Section 5, sparse linear functions", needs=("sparse-8",), cost=(1, 5))
+def at_both(error: Tensor) -> dict[str, float]:
+    """Mean errors after d and after 2d examples, of d = 20."""
+    return {"at d": error[:, 20].mean().item(), "at 2d": error[:, 40].mean().item()}
+
+
+@claim("garg-sparse", GARG, "Section 5, Figure 5a", needs=("sparse-8",), cost=(1, 5))
 def sparse(trial: Trial) -> Found:
     """Trained on sparse linear functions, a transformer is about as good as the Lasso, and better than least squares.
 
@@ -88,7 +102,7 @@ def sparse(trial: Trial) -> Found:
     return Found({"against_lasso": (mean["decoder"] / rival, mean["least squares"] / rival)}, plot=plot)
 
 
-@claim("garg-tree", GARG, "Section 5, decision trees", needs=("tree-3",), cost=(3, 40))
+@claim("garg-tree", GARG, "Section 5, Figure 5b", needs=("tree-3",), cost=(3, 40))
 def tree(trial: Trial) -> Found:
     """On decision trees a transformer does better than trees that are grown greedily.
 
@@ -101,7 +115,7 @@ def tree(trial: Trial) -> Found:
     return against_rival(trial, "tree-3", "tree", "against_greedy", trial.size(64, 1024))
 
 
-@claim("garg-relu", GARG, "Section 5, two-layer networks", needs=("relu-5",), cost=(3, 18))
+@claim("garg-relu", GARG, "Section 5, Figure 5c", needs=("relu-5",), cost=(3, 18))
 def relu(trial: Trial) -> Found:
     """On networks with one hidden layer a transformer does as well as a network that is trained on the examples.
 
@@ -126,7 +140,7 @@ def against_rival(trial: Trial, recipe: str, rival: str, quantity: str, prompts:
     return Found({quantity: (late["decoder"] / mean, late["untrained"] / mean)}, plot=plot)
 
 
-@claim("garg-double-descent", GARG, "Section 4, noisy labels", needs=("depth-8", "ridge-0.5"), cost=(3, 23))
+@claim("garg-double-descent", GARG, "Section 4, Figure 4b", needs=("depth-8", "ridge-0.5"), cost=(3, 23))
 def double_descent(trial: Trial) -> Found:
     """With noise on its labels, a transformer that was trained without has the double descent of least squares: its
     error goes up where there are as many examples as dimensions.
@@ -136,42 +150,61 @@ def double_descent(trial: Trial) -> Found:
     Control: a decoder that was trained with this noise.
 
     Settings: d = 5, noise of deviation 0.5 (σ²/d = 1/20, as in the paper, d = 20 and σ = 1), errors against labels
-    without noise, a decoder of 8 layers of width 40; the control has 2 of width 32.
+    without noise, a decoder of 8 layers of width 40; the control has 2 of width 32. Of one decoder of the paper's size,
+    trained once, the same is told beside it.
     """
     task = Linear(dims=DIMS, noise=0.5)
     sample = task.sample(trial.draw(trial.size(2048, 12800)), POINTS)
     models = {"trained without noise": trial.trained("depth-8"), "with noise": trial.trained("ridge-0.5")}
     error = {name: errors(m, sample, task, clean=True) for name, m in models.items()}
     error["least squares"] = errors(OLS(), sample, task, clean=True)
-    ours, control, ols = (bump(e.mean(0)) for e in error.values())
-    return Found({"bump": (ours, control)}, plot=over_examples("Noisy labels", error), told={"least squares": ols})
+    ours, control, ols = (bump(e.mean(0), DIMS) for e in error.values())
+    large = full_size(trial, lambda m, s, t: {"bump": bump(errors(m, s, t, clean=True).mean(0), 20)}, noise=1.0)
+    plot = over_examples("Noisy labels", error)
+    return Found({"bump": (ours, control)}, plot=plot, told={"least squares": ols, **large})
 
 
-def bump(curve: Tensor) -> float:
-    """How far a curve of errors, `(points,)`, goes up again around `DIMS` examples."""
-    return (curve[DIMS - 1 : DIMS + 2].max() / curve[: DIMS - 1].min()).item()
+def bump(curve: Tensor, dims: int) -> float:
+    """How far a curve of errors, `(points,)`, goes up again around `dims` examples."""
+    return (curve[dims - 1 : dims + 2].max() / curve[: dims - 1].min()).item()
 
 
-@claim("garg-orthants", GARG, "Section 4, different orthants", needs=("depth-8",), cost=(3, 20))
+@claim("garg-orthants", GARG, "Section 4, Figure 4c", needs=("depth-8",), cost=(3, 20))
 def orthants(trial: Trial) -> Found:
-    """A transformer answers queries in other orthants than all of its examples: it has learned more than to look for
-    similar inputs.
+    """A transformer answers queries in other orthants than all of its examples: it does not look for similar inputs.
 
-    Measured: the squared error after d examples of one orthant, to a query of another, in units of always answering 0.
+    Measured: the squared error after k = d examples of one orthant, to a query anywhere, in units of always answering
+    0; and by how much that is more than the error of the same predictor where examples are anywhere, too.
 
-    Control: averaging `x y` in place of the decoder, which is right only where inputs have a mean of 0.
+    Control: the mean of the three nearest examples, as in the paper, in place of the decoder: it is better than 0 where
+    examples are anywhere, and worse where they are not.
 
-    Settings: d = 5, a decoder of 8 layers of width 40; the paper's numbers are for d = 20.
+    Settings: d = 5, one of the 32 orthants for each prompt, a decoder of 8 layers of width 40; the paper's numbers are
+    for d = 20, as are those of one decoder of its size, trained once, which are told beside it.
     """
-    task = Linear(dims=DIMS)
-    sample = SHIFTS.make("orthants").sample(task, trial.draw(trial.size(512, 4096)), 2 * DIMS + 1)
-    error = {"decoder": errors(trial.trained("depth-8"), sample, task), "averaging": errors(Averaging(), sample, task)}
-    told = {"at 2d": error["decoder"][:, 2 * DIMS].mean().item(), "paper, at d": 0.062, "paper, at 2d": 0.004}
-    plot = over_examples("Queries in other orthants", error)
-    return Found({"error": (error["decoder"][:, DIMS], error["averaging"][:, DIMS])}, plot=plot, told=told)
+    task, points, prompts = Linear(dims=DIMS), 2 * DIMS + 1, trial.size(512, 4096)
+    shifted = SHIFTS.make("orthants").sample(task, trial.draw(prompts), points)
+    plain = task.sample(trial.draw(prompts, 2), points)
+    predictors: dict[str, Predictor] = {"decoder": trial.trained("depth-8"), "three nearest": Nearest()}
+    error = {name: errors(p, shifted, task) for name, p in predictors.items()}
+    usual = {name: errors(p, plain, task) for name, p in predictors.items()}
+    lost = {name: error[name][:, DIMS] - usual[name][:, DIMS] for name in predictors}
+    told = {
+        "at 2d": error["decoder"][:, 2 * DIMS].mean().item(),
+        "three nearest, examples anywhere": usual["three nearest"][:, DIMS].mean().item(),
+        **full_size(trial, lambda m, s, t: at_both(errors(m, s, t)), shift="orthants"),
+        "paper, at d": 0.062,
+        "paper, at 2d": 0.004,
+    }
+    plot = over_examples("Queries in other orthants", error | {f"{n}, examples anywhere": e for n, e in usual.items()})
+    quantities = {
+        "error": (error["decoder"][:, DIMS], error["three nearest"][:, DIMS]),
+        "lost": (lost["decoder"], lost["three nearest"]),
+    }
+    return Found(quantities, plot=plot, told=told)
 
 
-@claim("garg-gradient", GARG, "Section 3, Figure 3", needs=("depth-8",), cost=(3, 25))
+@claim("garg-gradient", GARG, "Section 3.2, Figure 3b", needs=("depth-8",), cost=(3, 25))
 def gradient(trial: Trial) -> Found:
     """The gradient of a transformer's answer with respect to the query is the part of the weights that the examples
     tell.
@@ -180,24 +213,37 @@ def gradient(trial: Trial) -> Found:
 
     Control: averaging `x y`, one step of gradient descent, in place of the decoder.
 
-    Settings: d = 5, a decoder of 8 layers of width 40.
+    Settings: d = 5, a decoder of 8 layers of width 40. Of one decoder of the paper's size, trained once, the cosine
+    after d examples is told beside it.
     """
     task = Linear(dims=DIMS)
     sample = task.sample(trial.draw(trial.size(256, 2048)), 2 * DIMS + 1)
-    known = OLS().weights(sample.xs, sample.ys)[:, 1:]  # of labels without noise: the projection of the weights
     cosine = {
-        "decoder": F.cosine_similarity(query_gradients(trial.trained("depth-8"), sample), known, dim=-1),
-        "averaging": F.cosine_similarity(Averaging().weights(sample.xs, sample.ys)[:, 1:], known, dim=-1),
+        "decoder": F.cosine_similarity(query_gradients(trial.trained("depth-8"), sample), known(sample), dim=-1),
+        "averaging": F.cosine_similarity(Averaging().weights(sample.xs, sample.ys)[:, 1:], known(sample), dim=-1),
     }
     lines = {name: c.mean(0).tolist() for name, c in cosine.items()}
     plot = Plot("Gradient of the answer", "examples", "cosine with the known weights", range(1, 2 * DIMS + 1), lines)
-    return Found({"cosine": (cosine["decoder"].mean(1), cosine["averaging"].mean(1))}, plot=plot)
+    told = full_size(trial, at_as_many_examples)
+    return Found({"cosine": (cosine["decoder"].mean(1), cosine["averaging"].mean(1))}, plot=plot, told=told)
 
 
-def query_gradients(model: Learner, sample: Sample) -> Tensor:
-    """Of the answers after 1, 2, … examples, each with respect to its query: `(batch, points − 1, dims)`."""
+def at_as_many_examples(model: Learner, sample: Sample, task: Task) -> dict[str, float]:
+    """The cosine after d examples."""
+    part = Sample(sample.xs[:, : task.dims + 1], sample.ys[:, : task.dims + 1], {})
+    found = F.cosine_similarity(query_gradients(model, part, [task.dims])[:, 0], known(part)[:, -1], dim=-1)
+    return {"cosine at d": found.mean().item()}
+
+
+def known(sample: Sample) -> Tensor:
+    """The projection of the weights on 1, 2, … examples, `(batch, points − 1, dims)`: least squares without noise."""
+    return OLS().weights(sample.xs, sample.ys)[:, 1:]
+
+
+def query_gradients(model: Learner, sample: Sample, after: Sequence[int] = ()) -> Tensor:
+    """Of the answers after so many examples (else 1, 2, …), each with respect to its query: `(batch, …, dims)`."""
     found = []
-    for i in range(1, sample.xs.shape[1]):
+    for i in after or range(1, sample.xs.shape[1]):
         xs = sample.xs[:, : i + 1].clone().requires_grad_()
         answer = model(xs, sample.ys[:, : i + 1])[:, -1].sum()
         found.append(torch.autograd.grad(answer, xs)[0][:, -1])
