@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import pytest
 import torch
 from torch import Tensor
 
 from inweights.claims import Trial, Verdict
+from inweights.claims import gradient_descent_layers as layers
 from inweights.claims import gradient_descent_trained as trained
-from inweights.claims._descent import best_descent, mean_square, prompts
+from inweights.claims._descent import (
+    Descent,
+    best_descent,
+    best_plus,
+    eigenvalues,
+    improved,
+    left_error,
+    mean_square,
+    prompts,
+)
 from inweights.claims._judge import Judged
 from inweights.claims.gradient_descent import D, N
 from inweights.lab.models import (
@@ -31,7 +42,7 @@ Maker = Callable[[Trial], Learner]
 Make, Stand = Callable[[str], Maker], Callable[[Mapping[str, Maker]], None]
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 
-EXACT = ["oswald-construction", "oswald-construction-plus", "oswald-mlp", "oswald-copy", "oswald-gamma"]
+EXACT = ["oswald-construction", "oswald-construction-plus", "oswald-mlp", "oswald-copy"]
 
 
 @pytest.mark.parametrize("id", EXACT)
@@ -63,6 +74,48 @@ def test_no_other_step_is_better() -> None:
     assert mean_square(equal.model(D), sample) > 1.001 * least
 
 
+@pytest.mark.parametrize("steps", [2, 5])
+def test_what_is_left_is_what_models_leave(steps: int) -> None:
+    """The formula of eigenvalues against models on 20,000 prompts, float64, within 4%."""
+    trial, task = Trial(2), Uniform(dims=D)
+    descent = best_descent(trial, task, N, steps, plus=True, tied=True)
+    sample = prompts(trial, task, 20_000, N)
+    left = mean_square(descent.model(D), sample) / sample.ys[:, -1].square().mean().item()
+    assert left_error(eigenvalues(trial, task, N, 20_000), descent).item() == pytest.approx(left, rel=0.04)
+
+
+def test_the_best_of_many_steps_is_no_local_minimum_that_a_search_falls_into() -> None:
+    """Five steps: less than a third of what five equal steps leave, less than what a search from there finds, and no
+    change of a number by 1% leaves less (float64)."""
+    trial, task = Trial(0), Uniform(dims=D)
+    values = eigenvalues(trial, task, N, 4000)
+    equal = best_descent(trial, task, N, 5, plus=True, tied=True)
+    best = best_plus(trial, task, N, equal, 4000)
+    least = left_error(values, best)
+    assert least < left_error(values, equal) / 3
+    assert least <= left_error(values, improved(values, equal))
+    for i in range(4):  # the last γ has nothing to act on
+        for factor in (0.99, 1.01):
+            for name in ("eta", "gamma"):
+                numbers = getattr(best, name).clone()
+                numbers[i] *= factor
+                assert left_error(values, best._replace(**{name: numbers})) > least
+
+
+@pytest.mark.parametrize("form", ["factors", "steps"])
+def test_steps_are_read_from_the_weights_they_were_written_to(form: str) -> None:
+    """float64, 1e-12; moving scale between the two products changes nothing."""
+    model = LSAModel(LSA(layers=2, form=form), D, 1).double()
+    gdpp_construction(model, [3.0, 4.0], [0.1, 0.2], N)
+    if form == "factors":
+        with torch.no_grad():
+            model.form.p *= 5
+            model.form.q /= 5
+    read = Descent.of(model)
+    torch.testing.assert_close(read.eta, torch.tensor([0.3, 0.4]).double(), rtol=0, atol=1e-7)
+    torch.testing.assert_close(read.gamma, torch.tensor([0.1, 0.2]).double(), rtol=0, atol=1e-7)
+
+
 # --- what trained models are measured with ------------------------------------------------------------------------
 
 
@@ -90,12 +143,31 @@ def waves(eta: float) -> Callable[[Trial], Learner]:
     return lambda _: gd_construction(Waves(LSA(), 2, 1), eta, N)
 
 
+LEARNED_PLUS = Descent(torch.full((5,), 3.14, dtype=torch.float64), torch.full((5,), 0.207, dtype=torch.float64))
+
+
+@cache
+def five_steps(seed: int) -> Descent:
+    """The best GD++ for the prompts of a trial: fitted to fewer than the claim's."""
+    return best_plus(Trial(seed), Uniform(dims=D), N, LEARNED_PLUS, 10_000)
+
+
+@pytest.fixture(autouse=True)
+def few_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "best_plus", lambda trial, *_: five_steps(trial.seed))
+
+
 DESCENT: dict[str, Maker] = {
     "lsa-1": descending(6.06),
     "lsa-1-heads": descending(6.06, heads=2),
     "lsa-2": descending(13.5, 0.177, layers=2, tied=True),
-    "lsa-5": descending(31.4, 0.207, layers=5, tied=True),
-    "gdpp-5": descending(31.4, 0.207, layers=5, form="steps"),
+    "lsa-5": lambda trial: five_steps(trial.seed).model(D, clip=10.0),
+    "gdpp-5": lambda _: gdpp_construction(
+        LSAModel(LSA(layers=5, form="steps", clip=10.0), D, 1),
+        LEARNED_PLUS.eta.tolist(),
+        LEARNED_PLUS.gamma.tolist(),
+        1,
+    ),
     "softmax-1": lambda _: softmax(1),
     "softmax-2": lambda _: softmax(2),
     "copying": lambda _: copy_construction(SeparateModel(Separate(), D, 1, N + 1), 6.06, N, sharpness=1.0),
@@ -103,10 +175,11 @@ DESCENT: dict[str, Maker] = {
     "sine-gd": waves(1.6),
 }
 LEARNED = ("lsa-1", "lsa-2", "lsa-5", "softmax-2", "copying", "sine")
+"""What claims are about: `softmax-1` and `gdpp-5` are what these are held against."""
 CONTROL = "lsa-1-shuffled"
 MEASURED = [
-    "oswald-one-layer", "oswald-interpolation", "oswald-two-layers", "oswald-depth", "oswald-out-of-distribution",
-    "oswald-softmax-heads", "oswald-copying", "oswald-example-weights", "oswald-sine",
+    "oswald-one-layer", "oswald-interpolation", "oswald-two-layers", "oswald-gamma", "oswald-depth",
+    "oswald-out-of-distribution", "oswald-softmax-heads", "oswald-copying", "oswald-example-weights", "oswald-sine",
 ]  # fmt: skip
 
 
@@ -122,9 +195,33 @@ def test_descent_is_found_where_it_was_written(id: str, stand_in: Stand, verdict
 def test_descent_is_not_found_where_nothing_was_learned(
     id: str, stand_in: Stand, untrained: Make, verdict: Judge
 ) -> None:
-    stand_in(DESCENT | {name: untrained(name) for name in (*LEARNED, CONTROL)})
+    """Untrained weights in place of all that was to be learned: the claim fails, and is not merely left open."""
+    # Of heads, linear attention is the control: one that has learned.
+    names = ("softmax-2",) if id == "oswald-softmax-heads" else (*LEARNED, CONTROL)
+    stand_in(DESCENT | {name: untrained(name) for name in names})
     found, judged = verdict(id)
-    assert found is not Verdict.PASS, judged
+    assert found is Verdict.FAIL, judged
+
+
+def test_a_second_head_that_adds_nothing_is_seen(stand_in: Stand, verdict: Judge) -> None:
+    """One head in the place of two: `gap` and `two_heads` miss. And one head that reaches descent makes the control
+    of `two_heads` hold, so that nothing is said."""
+    stand_in(DESCENT | {"softmax-2": DESCENT["softmax-1"]})
+    found, judged = verdict("oswald-softmax-heads")
+    assert found is Verdict.FAIL
+    assert {name for name, j in judged.items() if j.verdict is Verdict.FAIL} == {"gap", "two_heads"}
+    stand_in(DESCENT | {"softmax-1": DESCENT["softmax-2"]})
+    found, judged = verdict("oswald-softmax-heads")
+    assert found is Verdict.INCONCLUSIVE
+    assert judged["two_heads"].why == "the control did not fail"
+
+
+def test_plain_descent_in_five_layers_is_not_taken_for_the_better_one(stand_in: Stand, verdict: Judge) -> None:
+    """Five equal steps of GD++, with γ and η as good as they can be: far behind steps of their own."""
+    stand_in(DESCENT | {"lsa-5": descending(31.4, 0.207, layers=5, tied=True)})
+    found, judged = verdict("oswald-depth")
+    assert found is Verdict.FAIL, judged
+    assert judged["against_plus"].value.low > 1
 
 
 def test_a_step_on_inputs_is_the_best_of_its_kind() -> None:
