@@ -91,7 +91,7 @@ def made(model: str, *settings: str) -> Run:
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "attention-only"])
 def test_every_model_takes_a_step_in_low_precision(model: str, precision: str) -> None:
     if model == "lstm" and precision == "float16":
-        with pytest.raises(InputError, match="`precision` is float16, but an LSTM has none on a CPU: take bfloat16."):
+        with pytest.raises(InputError, match=r"`precision` is float16, but an LSTM has none on a CPU: take bfloat16."):
             made(model, "precision=float16")
         return
     run = made(model, f"precision={precision}")
@@ -113,6 +113,22 @@ def test_float16_has_the_gradient_of_float32() -> None:
     off = {p: ((g - grads["float32"]).norm() / grads["float32"].norm()).item() for p, g in grads.items()}
     assert 0 < off["float16"] < 0.01
     assert off["bfloat16"] > 2 * off["float16"]
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "muon"])
+def test_a_step_whose_gradients_overflow_moves_nothing(optimiser: str) -> None:
+    run = made("decoder", "precision=float16", f"optimiser={optimiser}", "decay=0.1")
+    assert run.scaler is not None
+    run.advance()
+    state = {n: t.clone() for n, t in run.state().items() if n not in ("step", "scaler.scale", "scaler.good")}
+    run.scaler.scale.fill_(2.0**40)
+    run.advance()
+    assert run.scaler.scale == 2.0**39
+    assert all(torch.equal(run.state()[n], t) for n, t in state.items())
+    # The control: a scale that fits.
+    run.scaler.scale.fill_(2.0**10)
+    run.advance()
+    assert not any(torch.equal(run.state()[n], t) for n, t in state.items() if n.startswith(("muon", "adam")))
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")

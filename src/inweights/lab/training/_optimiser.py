@@ -44,14 +44,17 @@ class Optimiser:
         )
         self.muon = Muon({n: named[n] for n in inside}, recipe.decay)
 
-    def step(self, rate: Tensor) -> None:
+    def step(self, rate: Tensor, overflow: Tensor | None = None) -> None:
+        """`overflow`: 1 where gradients are no numbers, so that nothing must move."""
         if self.on_gpu:
             self.lr.copy_(rate)
         else:
             for group in self.adam.param_groups:
                 group["lr"] = rate.item()
+        if overflow is not None:
+            self.adam.grad_scale, self.adam.found_inf = None, overflow  # type: ignore[attr-defined]
         self.adam.step()
-        self.muon.step(rate)
+        self.muon.step(rate, overflow)
 
     def _adam_state(self) -> Iterator[tuple[str, Tensor, str]]:
         parameters = [p for g in self.adam.param_groups for p in g["params"]]
@@ -91,10 +94,12 @@ class Muon:
         self.decay, self.momentum = decay, momentum
 
     @torch.no_grad()
-    def step(self, rate: Tensor) -> None:
-        rate = rate.float()
+    def step(self, rate: Tensor, overflow: Tensor | None = None) -> None:
+        rate = rate.float() if overflow is None else rate.float() * (1 - overflow)
         for group, m in zip(self.groups, self.momenta, strict=True):
             grad = torch.stack([p.grad for p in group if p.grad is not None])
+            if overflow is not None:
+                grad = torch.where(overflow > 0, m, grad)
             m.lerp_(grad, 1 - self.momentum)
             update = orthogonal(grad.lerp(m, self.momentum)) * (0.2 * max(m.shape[-2:]) ** 0.5)
             torch._foreach_mul_(group, 1 - rate * self.decay)

@@ -51,7 +51,8 @@ class Recipe(Strict):
     - `warmup`, `cooldown`: shares of the steps over which the rate goes up from 0, and down to 0 (`trapezoid`).
     - `target`: the labels as they are, or without their noise (`clean`).
     - `objective`: the mean of the losses at all points, or of their logarithms. Where little can be known yet, losses
-      are large and say little: logarithms make the points count alike.
+      are large and say little: logarithms make the points count alike, as long as they are above `floor` (1 is the
+      error of nobody's guess): what is below it is good enough.
     - `precision` is that of the products; weights and optimiser are float32. To fit a function exactly takes digits:
       the gradient of a good model in bfloat16 can have a cosine of 0.1 with the true one, in float16 it has 1.
     - `average`: of the last weights, over about so many steps; 0 keeps the last ones alone.
@@ -73,6 +74,7 @@ class Recipe(Strict):
     curriculum: Curriculum | None = None
     target: Literal["labels", "clean"] = "labels"
     objective: Literal["mean", "log"] = "mean"
+    floor: float = Field(default=1e-5, gt=0)
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     average: int = Field(default=0, ge=0)
     seed: int = Field(default=0, ge=0, le=2**32 - 1)

@@ -18,11 +18,10 @@ from inweights.lab.tasks import Sample
 from inweights.lab.training._optimiser import Optimiser
 from inweights.lab.training._processes import Processes
 from inweights.lab.training._recipe import Recipe
+from inweights.lab.training._scaler import Scaler
 from inweights.lab.training._schedule import active, rate
 
-
 LOW = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-SCALE = 1024.0  # of objectives in float16, whose smallest number would swallow small gradients
 
 
 class Run:
@@ -41,6 +40,7 @@ class Run:
         self.model = build(recipe).to(self.device)
         self.averaged = copy.deepcopy(self.model).requires_grad_(False) if recipe.average else None
         self.optimiser = Optimiser(self.model, recipe)
+        self.scaler = Scaler(self.device) if recipe.precision == "float16" else None
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.total = torch.zeros((), dtype=torch.float64, device=self.device)
         on_gpu = self.device.type == "cuda"
@@ -67,14 +67,13 @@ class Run:
     def _one_step(self) -> None:
         self.model.zero_grad(set_to_none=True)
         objective, loss = self._loss()
-        if self.recipe.precision == "float16":
-            (objective * SCALE).backward()
-            torch._foreach_div_([p.grad for p in self.model.parameters() if p.grad is not None], SCALE)
-        else:
+        if self.scaler is None:
             objective.backward()
+        else:
+            self.scaler.backward(objective, self.model)
         if self.recipe.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
-        self.optimiser.step(rate(self.recipe, self.step))
+        self.optimiser.step(rate(self.recipe, self.step), self.scaler.overflow if self.scaler else None)
         if self.averaged is not None:
             with torch.no_grad():
                 # A plain mean at first: what the training began with is not to linger.
@@ -100,7 +99,7 @@ class Run:
         if recipe.objective == "mean":
             return mean, mean.detach()
         # The gradient of the logarithm of each point's loss: what is small already counts as much as what is large.
-        size = self.processes.mean(sums.detach()).clamp_min(1e-5 * self.task.power * local)
+        size = self.processes.mean(sums.detach()).clamp_min(recipe.floor * self.task.power * local)
         return (sums / size * (counts > 0)).sum() / (counts > 0).sum().clamp_min(1), mean.detach()
 
     def _captured(self) -> Callable[[], None]:
@@ -129,13 +128,16 @@ class Run:
 
     def _tensors(self) -> list[Tensor]:
         averaged = [] if self.averaged is None else list(self.averaged.parameters())
-        return [*self.model.parameters(), *averaged, self.step]
+        scaler = [] if self.scaler is None else list(self.scaler.state().values())
+        return [*self.model.parameters(), *averaged, *scaler, self.step]
 
     def state(self) -> dict[str, Tensor]:
         """All of it, by name. What the optimiser has not yet, it does not save."""
         found = {f"model.{n}": t for n, t in self.model.state_dict().items()}
         if self.averaged is not None:
             found |= {f"average.{n}": t for n, t in self.averaged.state_dict().items()}
+        if self.scaler is not None:
+            found |= self.scaler.state()
         if int(self.step):
             found |= self.optimiser.state()
         return found | {"step": self.step}
@@ -145,6 +147,8 @@ class Run:
         for prefix, module in (("model.", self.model), ("average.", self.averaged)):
             if module is not None:
                 module.load_state_dict({n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)})
+        for name, tensor in self.scaler.state().items() if self.scaler else ():
+            tensor.copy_(state[name])
         self.step.copy_(state["step"])
         if int(self.step):
             self.optimiser.load(state)
