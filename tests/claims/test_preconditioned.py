@@ -16,7 +16,8 @@ from inweights.lab.models._forms import Sparse
 from inweights.lab.tasks import Linear, Rotated
 
 Maker = Callable[[Trial], Learner]
-Make, Stand = Callable[[str], Maker], Callable[[Mapping[str, Maker]], None]
+Make = Callable[[str], Maker]
+Stand = Callable[[Mapping[str, Maker]], None]
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 
 
@@ -35,6 +36,7 @@ def whitening(_: Trial) -> LSAModel:
     assert isinstance(model.form, Sparse)
     inverse = torch.linalg.inv(Rotated().covariance())
     model.form.a.data = torch.stack([a * inverse for a in (0.5, 1.0, 2.0)]).unsqueeze(1)
+    model.form.b.data[:2] = torch.stack([b * torch.eye(D) for b in (0.9, 0.6)]).unsqueeze(1)
     return model
 
 
@@ -60,9 +62,45 @@ def test_what_the_theorems_say_is_found_where_it_was_written(id: str, stand_in: 
 def test_and_not_where_nothing_was_learned(
     id: str, recipe: str, stand_in: Stand, untrained: Make, verdict: Judge
 ) -> None:
+    """What was not trained fails, as far as its control does: one that is as good would be inconclusive."""
     stand_in({recipe: untrained(recipe)})
     found, judged = verdict(id)
-    assert found is not Verdict.PASS, judged
+    assert found is Verdict.FAIL, judged
+    assert {j.verdict for j in judged.values()} == {Verdict.FAIL}
+
+
+def plain(trial: Trial) -> LSAModel:
+    """Three steps of plain gradient descent, which knows no covariance."""
+    model = whitening(trial)
+    assert isinstance(model.form, Sparse)
+    model.form.a.data = torch.stack([a * torch.eye(D) for a in (0.5, 1.0, 2.0)]).unsqueeze(1)
+    return model
+
+
+def bent(trial: Trial) -> LSAModel:
+    """The right A beside a B that is no multiple of the identity."""
+    model = whitening(trial)
+    assert isinstance(model.form, Sparse)
+    model.form.b.data[:2] = torch.diag(torch.tensor([0.1, 0.5, 1.0, 1.5, 2.0]))
+    return model
+
+
+@pytest.mark.parametrize("wrong", [plain, bent])
+def test_other_weights_than_the_theorems_fail(wrong: Maker, stand_in: Stand, verdict: Judge) -> None:
+    stand_in({"ahn-rotated": wrong})
+    found, judged = verdict("ahn-rotated")
+    assert found is Verdict.FAIL, judged
+
+
+def test_the_last_b_changes_no_answer() -> None:
+    """Which is why nobody asks what it is."""
+    sample = Linear(dims=D).sample(Trial(0).draw(8), N + 1)
+    one, other = whitening(Trial(0)), whitening(Trial(0))
+    assert isinstance(other.form, Sparse)
+    other.form.b.data[-1] += torch.randn(1, D, D)
+    assert torch.equal(one(sample.xs, sample.ys), other(sample.xs, sample.ys))
+    other.form.b.data[0] += 1.0
+    assert not torch.allclose(one(sample.xs, sample.ys), other(sample.xs, sample.ys))
 
 
 def test_the_distance_from_the_identity() -> None:

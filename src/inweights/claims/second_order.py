@@ -9,13 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from inweights.claims._asked import apart, asked_weights
 from inweights.claims._claim import Found, Plot, claim
+from inweights.claims._descent import Answers
 from inweights.claims._papers import FU
 from inweights.claims._trial import Trial
 from inweights.lab.models import LSA, LSAModel, gd_construction
 from inweights.lab.predictors import Newton
 from inweights.lab.predictors._prefix import counts, grams, moments, times
-from inweights.lab.tasks import Linear
+from inweights.lab.tasks import Linear, Skewed
 
 
 @claim("fu-newton-converges", FU, "Section 3.1, Iterative Newton's method", exact=True, cost=(1, 8))
@@ -81,33 +83,46 @@ def steps_needed(trial: Trial, start: Literal["code", "paper"], slack: float) ->
 
 
 @claim("fu-construction", FU, "Theorem 5.1", exact=True, cost=(1, 1))
+@torch.no_grad()
 def construction(trial: Trial) -> Found:
     """A transformer can make k iterations of Newton's method with k + O(1) layers and a width of O(d).
 
-    Measured: the largest difference between the answers of a stack of k + 2 layers of linear self-attention, of width
-    2d + 1, and k steps of iterative Newton, relative to the largest answer; for k = 1, 2, 4 and 8.
+    Measured: how far the weights by which a stack of k + 2 layers of linear self-attention of width 2d + 1 answers,
+    read by asking for all unit vectors, are from those of k steps of iterative Newton, as a part of their norm; for k =
+    1, 2, 4 and 8.
 
-    Control: gradient descent in as many layers, at the largest rate that is stable on every prompt.
+    Control: gradient descent in as many layers, with steps that would take away all of the steepest direction at once.
 
-    Settings: d = 5, 20 examples, float64. The start `M = α S` has an α that is a weight of the model, as in the paper;
-    prompts are scaled to |S²| = 1, where α = 1 converges. Attention is linear, which is two heads of the paper's; the
-    paper counts k + 8 layers, for it also has to move labels to their inputs.
+    Settings: d = 5, 20 examples with standard deviations 1, 1/2, … 1/5 (of even ones, descent would soon find as much),
+    float64. The start `M = α S` has an α that is a weight of the model, as in the paper; prompts are scaled to |S²| =
+    1, where α = 1 converges. Attention is linear, which is two heads of the paper's; the paper counts k + 8 layers, for
+    it also has to move labels to their inputs.
     """
     dims, examples = 5, 20
-    sample = Linear(dims=dims).sample(trial.draw(trial.size(32, 256), dtype=torch.float64), examples + 1)
+    sample = Skewed(dims=dims).sample(trial.draw(trial.size(32, 256), dtype=torch.float64), examples + 1)
     S = sample.xs[:, :-1].mT @ sample.xs[:, :-1]
     scale = torch.linalg.matrix_norm(S @ S) ** -0.25
     xs, ys = sample.xs * scale[:, None, None], sample.ys
-    errors: list[float] = []
-    controls: list[float] = []
+    errors: list[Tensor] = []
+    controls: list[Tensor] = []
     for steps in (1, 2, 4, 8):
-        wanted = Newton(steps=steps).predict_prefixes(xs, ys)[:, -1]
-        ours = newton_construction(steps, dims).to(xs.device)(F.pad(xs, (0, dims)), ys)[:, -1]
+        wanted = Newton(steps=steps).weights(xs, ys)[:, -1]
+        stack = newton_construction(steps, dims).to(xs.device)
         layers = LSA(layers=steps + 2).build(Linear(dims=dims), examples + 1).to(xs)
-        descent = gd_construction(layers, float(examples), examples)(xs, ys)[:, -1]  # eigenvalues are at most 1
-        for answers, into in ((ours, errors), (descent, controls)):
-            into.append(((answers - wanted).abs().max() / wanted.abs().max()).item())
-    return Found({"error": (errors, controls)})
+        descent = gd_construction(layers, float(examples), examples)  # eigenvalues are at most 1
+        errors.append(apart(asked_weights(padded(stack, dims), xs, ys), wanted))
+        controls.append(apart(asked_weights(descent, xs, ys), wanted))
+    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+
+
+def padded(model: LSAModel, zeros: int) -> Answers:
+    """A model of inputs with so many zeros behind them."""
+
+    def answers(xs: Tensor, ys: Tensor) -> Tensor:
+        found: Tensor = model(F.pad(xs, (0, zeros)), ys)
+        return found
+
+    return answers
 
 
 def newton_construction(steps: int, dims: int) -> LSAModel:

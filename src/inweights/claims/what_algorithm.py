@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from inweights.claims._asked import apart as parted
+from inweights.claims._asked import asked_weights
 from inweights.claims._claim import Found, Plot, claim
 from inweights.claims._papers import AKYUREK
 from inweights.claims._trial import Trial
@@ -57,19 +59,14 @@ def sherman_morrison(trial: Trial) -> Found:
     """
     errors: list[Tensor] = []
     controls: list[Tensor] = []
-    prompts = trial.size(16, 64)
     for dims in (5, 8):
-        sample = Linear(dims=dims).sample(trial.draw(prompts, dims, dtype=torch.float64), 2)
+        sample = Linear(dims=dims).sample(trial.draw(trial.size(16, 64), dims, dtype=torch.float64), 2)
         sample = sample._replace(ys=sample.ys.sign())
-        unit = torch.eye(dims).to(sample.xs)
-        xs = torch.stack([sample.xs[:, :1].expand(-1, dims, -1), unit.expand(prompts, -1, -1)], 2).flatten(0, 1)
-        ys = sample.ys.repeat_interleave(dims, 0)
         for penalty in (0.5, 1.0):
             wanted = Ridge(penalty=penalty).weights(sample.xs, sample.ys)[:, 1]
             for divides, into in ((True, errors), (False, controls)):
-                model = written(dims, penalty, divides=divides).to(xs.device)
-                found = model(xs, ys)[:, 1].view(prompts, dims)
-                into.append((found - wanted).norm(dim=1) / wanted.norm(dim=1))
+                model = written(dims, penalty, divides=divides).to(sample.xs.device)
+                into.append(parted(asked_weights(model, sample.xs, sample.ys), wanted))
     return Found({"error": (torch.cat(errors), torch.cat(controls))})
 
 
