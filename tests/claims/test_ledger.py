@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import linecache
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
 from inweights import InputError
-from inweights.claims import CLAIMS, Entry, Found, NotHereError, Plot, Trial, Verdict, claim, load_all, run
+from inweights.claims import CLAIMS, Entry, Found, NotHereError, Plot, Trial, Verdict, _code, claim, load_all, run
 from inweights.claims import _criteria as criteria_module
+from inweights.claims._code import program
 from inweights.claims._keep import key
 from inweights.claims._ledger import Job, do
 from inweights.claims._papers import DHERIN
@@ -126,9 +130,71 @@ def test_entries_go_stale(monkeypatch: pytest.MonkeyPatch, counted: Counted) -> 
     assert found.stale == ""
     assert entry(quick=True).stale == "it is of a quick run"
     assert replace(found, source="other").stale == "the claim's program has changed since"
+    assert replace(found, models="other").stale == "the trained models have changed since"
     monkeypatch.setitem(criteria_module._file(), ID, {"error": {"each": "<1e-9"}, "seeds": 3})
     assert found.stale == "the criteria have changed since"
     assert replace(found, id="gone").stale == "there is no such claim any more"
+
+
+MADE_UP = """
+WIDTH, NOISE = 3, [1]
+
+class Part:
+    def size(self):
+        return WIDTH
+
+def helper(trial):
+    return Part().size()
+
+def other(trial):
+    return 1
+
+def measure(trial):
+    return (lambda: helper(trial))()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("", "", True),
+        ("return (lambda: helper(trial))()", "return (lambda: 2 * helper(trial))()", False),
+        ("return Part().size()", "return Part().size() + 1", False),
+        ("return WIDTH", "return WIDTH + 1", False),
+        ("WIDTH, NOISE = 3", "WIDTH, NOISE = 4", False),
+        ("return 1", "return 2", True),  # nobody asks for it
+    ],
+)
+def test_a_program_is_all_that_it_is_made_of(old: str, new: str, same: bool, tmp_path: Path) -> None:
+    def hashed(name: str, text: str) -> str:
+        (tmp_path / f"{name}.py").write_text(text)
+        spec = spec_from_file_location("inweights.claims.made_up", tmp_path / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[spec.name] = module
+        linecache.checkcache()
+        try:
+            return program(module.measure)
+        finally:
+            del sys.modules[spec.name]
+
+    assert old in MADE_UP
+    assert (hashed("one", MADE_UP) == hashed("two", MADE_UP.replace(old, new) if old else MADE_UP)) is same
+
+
+def test_the_hash_of_models_is_that_of_those_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "zoo").mkdir()
+    for name in ("depth-8", "depth-8@1", "depth-80", "lstm-5"):
+        (tmp_path / "zoo" / f"{name}.safetensors").write_text(name)
+    monkeypatch.setattr(_code, "files", lambda name: tmp_path)
+    first = _code.models(("depth-8",))
+    (tmp_path / "zoo" / "lstm-5.safetensors").write_text("other")
+    (tmp_path / "zoo" / "depth-80.safetensors").write_text("other")
+    assert _code.models(("depth-8",)) == first
+    (tmp_path / "zoo" / "depth-8@1.safetensors").write_text("other")
+    assert _code.models(("depth-8",)) != first
 
 
 def test_a_quick_run_is_not_recorded(counted: Counted, tmp_path: Path) -> None:

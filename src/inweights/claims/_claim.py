@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torch import Tensor
+
+from inweights.claims._code import program
 
 if TYPE_CHECKING:
     from inweights.claims._trial import Trial
@@ -86,8 +87,8 @@ class Claim:
 
     @property
     def source(self) -> str:
-        """A hash of its function: a verdict that was recorded for another one is stale."""
-        return hashlib.sha256(inspect.getsource(self.measure).encode()).hexdigest()[:16]
+        """A hash of its program: a verdict that was recorded for another one is stale."""
+        return program(self.measure)
 
 
 CLAIMS: dict[str, Claim] = {}

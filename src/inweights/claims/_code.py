@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
 
 ROOMS = ("theory", "blocks", "models", "fold", "data", "lab")
 # What judges, keeps and lists results does not change what a trial finds.
@@ -38,3 +42,48 @@ def made_by() -> str:
     """Of all that the numbers of a trial hang on but its settings: the code, and the versions that it runs on."""
     text = " ".join([trials(), version("torch"), version("transformers")])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def program(measure: Callable[..., Any]) -> str:
+    """Of a claim's function, and of all that it is made of: functions, classes and plain settings of the ledger that it
+    names, and that those name. A verdict that was recorded for another program is stale."""
+    parts: dict[str, str] = {}
+    waiting: list[Any] = [measure]
+    while waiting:
+        part = inspect.unwrap(waiting.pop())
+        name = f"{part.__module__}.{part.__qualname__}"
+        if name in parts:
+            continue
+        parts[name] = inspect.getsource(part)
+        for function in [part] if isinstance(part, FunctionType) else map(inspect.unwrap, vars(part).values()):
+            if not isinstance(function, FunctionType):
+                continue
+            for used in _names(function.__code__):
+                value = function.__globals__.get(used)
+                if isinstance(value, int | float | str | tuple | range):
+                    parts[f"{function.__module__}.{used}"] = repr(value)
+                elif callable(value) and _of_the_ledger(inspect.unwrap(value)):
+                    waiting.append(value)
+    return hashlib.sha256("\n".join(f"{k}: {parts[k]}" for k in sorted(parts)).encode()).hexdigest()[:16]
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """What a function names, also in the functions inside of it."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def _of_the_ledger(value: Any) -> bool:
+    room, _, file = str(getattr(value, "__module__", "")).rpartition(".")
+    return room == "inweights.claims" and file.strip("_") not in CORE and isinstance(value, FunctionType | type)
+
+
+def models(needs: Sequence[str]) -> str:
+    """Of the trained models that come with the package, by the recipes that a claim needs."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(str(files("inweights.lab"))).glob("zoo/*.safetensors")):
+        if path.stem.partition("@")[0] in needs:
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -16,6 +16,7 @@ import torch
 
 from inweights import __version__
 from inweights.claims._claim import Claim
+from inweights.claims._code import models
 from inweights.claims._criteria import criteria
 from inweights.claims._judge import Interval, Judged, Verdict, judge
 from inweights.claims._keep import Kept, key, read, write
@@ -32,7 +33,7 @@ class Entry:
     - `why`: of a verdict that is neither PASS nor FAIL. `broken`: the claim's own program failed.
     - `trials`: how many were made; `seen`, `plots` and `told`: what each of them found and had to show. Of a trial with
       many units, `seen` has the mean.
-    - `source`: a hash of the claim's function.
+    - `source`: a hash of the claim's program; `models`: of the trained models that it needs.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Entry:
     plots: list[dict[str, Any]] = field(default_factory=list)
     told: list[dict[str, float]] = field(default_factory=list)
     source: str = ""
+    models: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -63,6 +65,8 @@ class Entry:
             return "there is no such claim any more"
         if self.source != claim.source:
             return "the claim's program has changed since"
+        if self.models != models(claim.needs):
+            return "the trained models have changed since"
         if self.criteria != {name: str(c) for name, c in needed.quantities.items()}:
             return "the criteria have changed since"
         return "it is of a quick run" if self.quick else ""
@@ -169,6 +173,7 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
             for name in (there[0].quantities if there else ())
         },
         "source": load_all()[id].source,
+        "models": models(load_all()[id].needs),
         "plots": [t.plot for t in there if t.plot],
         "told": [t.told for t in there],
         "made_with": made_with(),

@@ -1,0 +1,88 @@
+"""The recorded results and `docs/claims.md` are those of the claims as they are today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inweights.claims import Entry, Verdict, criteria, load_all, recorded
+from inweights.claims._code import models
+from inweights.claims._ledger import RECORDED
+from inweights.report._claims import page
+
+DOCS = Path(__file__).parents[2] / "docs"
+AGAIN = "run `make ledger`."
+
+
+def faults(entries: Mapping[str, Entry], docs: Path) -> list[str]:
+    """What is missing in a record or has changed since, each as a sentence."""
+    found = [f"{id} is not in the record: {AGAIN}" for id in load_all() if id not in entries]
+    found += [f"{e.id} is recorded, but {e.stale}: {AGAIN}" for e in entries.values() if e.stale]
+    if found:  # a page of other claims cannot be made
+        return found
+    text = docs / "claims.md"
+    if not text.is_file():
+        return [f"There is no docs/claims.md: {AGAIN}"]
+    if text.read_text(encoding="utf-8") != page(entries):
+        found.append(f"docs/claims.md is not the page of the record: {AGAIN}")
+    figures = [docs / "claims" / f"{e.id}.{kind}" for e in entries.values() if e.seen for kind in ("png", "csv")]
+    return found + [f"There is no docs/claims/{f.name}: {AGAIN}" for f in figures if not f.is_file()]
+
+
+@pytest.mark.skipif(not RECORDED.is_file(), reason="There is no record of a full run yet: `make ledger` makes one.")
+def test_the_record_is_of_today() -> None:
+    assert faults(recorded(), DOCS) == []
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> dict[str, Entry]:
+    """A record in which nothing is missing, with its page in `tmp_path`."""
+    needed, entries = criteria(), {}
+    for id, claim in load_all().items():
+        asked = {name: str(c) for name, c in needed[id].quantities.items()}
+        entries[id] = Entry(
+            id, Verdict.NOT_RUN, criteria=asked, quick=False, source=claim.source, models=models(claim.needs)
+        )
+    (tmp_path / "claims.md").write_text(page(entries), encoding="utf-8")
+    return entries
+
+
+def test_a_whole_record_has_no_fault(whole: dict[str, Entry], tmp_path: Path) -> None:
+    assert faults(whole, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"source": "0"}, "the claim's program has changed since"),
+        ({"criteria": {}}, "the criteria have changed since"),
+        ({"quick": True}, "it is of a quick run"),
+        ({"id": "gone"}, "there is no such claim any more"),
+    ],
+)
+def test_an_entry_of_other_times_is_named(
+    changed: dict[str, object], why: str, whole: dict[str, Entry], tmp_path: Path
+) -> None:
+    old = replace(whole["garg-linear"], **changed)  # type: ignore[arg-type]
+    assert faults(whole | {old.id: old}, tmp_path) == [f"{old.id} is recorded, but {why}: {AGAIN}"]
+
+
+def test_other_models_are_named(whole: dict[str, Entry], tmp_path: Path) -> None:
+    old = replace(whole["garg-linear"], models="0")
+    why = "garg-linear is recorded, but the trained models have changed since"
+    assert faults(whole | {old.id: old}, tmp_path) == [f"{why}: {AGAIN}"]
+
+
+def test_what_is_missing_is_named(whole: dict[str, Entry], tmp_path: Path) -> None:
+    without = {id: e for id, e in whole.items() if id != "fu-construction"}
+    assert faults(without, tmp_path) == [f"fu-construction is not in the record: {AGAIN}"]
+    drawn = whole | {"fu-construction": replace(whole["fu-construction"], seen={"error": ([1e-12], [0.1])})}
+    (tmp_path / "claims.md").write_text(page(drawn), encoding="utf-8")
+    assert faults(drawn, tmp_path) == [f"There is no docs/claims/fu-construction.{k}: {AGAIN}" for k in ("png", "csv")]
+    (tmp_path / "claims.md").write_text(page(whole) + "By hand.\n", encoding="utf-8")
+    assert faults(whole, tmp_path) == [f"docs/claims.md is not the page of the record: {AGAIN}"]
+    (tmp_path / "claims.md").unlink()
+    assert faults(whole, tmp_path) == [f"There is no docs/claims.md: {AGAIN}"]
