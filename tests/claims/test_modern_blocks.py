@@ -123,3 +123,21 @@ def test_a_level_branch_has_no_small_coordinate() -> None:
             model.model(input_ids=prompt.ids)
     assert float(sizes[0].min()) < 0.3
     assert float((sizes[1] - 1).abs().max()) < 0.02
+
+
+def test_claims_on_a_language_model_find_what_their_criteria_are_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny Llama in the place of SmolLM2: many layers are exact to 1e-3 in float32, where plain patches lose nothing
+    against stable ones; in bfloat16 stable ones never lose more than plain ones here."""
+    models = {name: talker("llama", getattr(torch, name)) for name in ("float32", "bfloat16")}
+    monkeypatch.setattr(Trial, "language_model", lambda trial, dtype="float32": models[dtype])
+    for id in ("goldwaser-many-layers", "goldwaser-self-correcting", "goldwaser-low-precision"):
+        found = CLAIMS[id].measure(Trial(0)).quantities
+        assert set(found) == set(criteria()[id].quantities)
+        if id == "goldwaser-many-layers":
+            assert (
+                float(torch.as_tensor(found["error"][0]).max()) < 1e-3 < float(torch.as_tensor(found["error"][1]).min())
+            )
+        if id == "goldwaser-low-precision":
+            gained, control = (torch.as_tensor(each) for each in found["gained"])
+            assert control.tolist() == [0.0] * 4
+            assert float(gained.mean()) >= 0

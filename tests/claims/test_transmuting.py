@@ -9,7 +9,7 @@ import pytest
 import torch
 from talking import talker
 
-from inweights.claims import CLAIMS, Trial, Verdict, criteria
+from inweights.claims import CLAIMS, Trial, Verdict, criteria, transmuting
 from inweights.claims._judge import Judged
 from inweights.claims._thoughts import patched, randomised, recovered, share
 from inweights.claims._trial import UnmetError
@@ -120,3 +120,16 @@ def test_an_instruction_that_gains_nothing_is_said(model: Model, echo: Task) -> 
     nonsense = replace(echo, tests=tuple((query, "no such answer") for query, _ in echo.tests))
     with pytest.raises(UnmetError, match="gains too little by the instruction to echo"):
         _columns(Trial(0), model, nonsense, echo)
+
+
+def test_random_parts_add_nothing_to_the_others(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny model, asked again what its patch was made with: both parts against one, and against one and noise."""
+    columns = _columns(Trial(0), model, echo, replace(echo, context="Something else, of no use.\n"))
+    monkeypatch.setattr(transmuting, "_words", lambda trial: (model, echo, echo, columns))
+    found = CLAIMS["mazzawi-both-parts"].measure(Trial(0))
+    assert set(found.quantities) == set(criteria()["mazzawi-both-parts"].quantities)
+    for value, control in found.quantities.values():
+        assert isinstance(value, float)
+        assert isinstance(control, float)
+        assert control < value
+    assert found.told["patched, of prompted"] == columns["patched"] / columns["prompted"]

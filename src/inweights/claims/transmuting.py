@@ -91,7 +91,7 @@ def one_token(trial: Trial) -> Found:
     return Found({"error": ((one - exact).abs().amax((1, 2)), (two - exact).abs().amax((1, 2)))})
 
 
-@claim("mazzawi-optimal", MAZZAWI, "Theorem 3.1: argmin", exact=True, cost=(0.2, 5))
+@claim("mazzawi-optimal", MAZZAWI, "Theorem 3.1", exact=True, cost=(0.2, 5), repeats="mazzawi-closed-form")
 def optimal(trial: Trial) -> Found:
     """No other matrix serves all tokens better than the thought matrix: not the mean of the tokens' exact patches, not
     the matrix 0, and none near it.
