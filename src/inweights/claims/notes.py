@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import torch
-from scipy.stats import spearmanr
 from torch import Tensor
 
-from inweights.claims._claim import Found, Plot, claim
+from inweights.claims._claim import Found, claim
 from inweights.claims._papers import NOTES
-from inweights.claims._random_blocks import largest
+from inweights.claims._random_blocks import each
 from inweights.claims._trial import Trial
-from inweights.lab import curves
-from inweights.lab.models import LSA, Learner, LSAModel, gdpp_construction
-from inweights.lab.predictors import GD, OLS, SGD, Predictor, Ridge
+from inweights.lab.models import LSA, LSAModel, gdpp_construction
+from inweights.lab.predictors import GD, SGD, Predictor
 from inweights.lab.tasks import Linear, Sample
-from inweights.lab.training import build
-
-LENGTHS = list(range(5, 51, 5))
-"""The context lengths of the note's figure."""
 
 
 def regression(trial: Trial, prompts: int, points: int, *, dims: int = 5, noise: float = 0.1) -> Sample:
@@ -41,10 +35,10 @@ def one_step(sample: Sample, queries: Tensor) -> Tensor:
     return (queries @ -slope.unsqueeze(-1)).squeeze(-1)
 
 
-def miss_at_best_rate(answers: Tensor, step: Tensor) -> float:
-    """The largest difference of answers `(batch, k)` from those of a step, at the best rate for each prompt."""
+def miss_at_best_rate(answers: Tensor, step: Tensor) -> Tensor:
+    """For each prompt the largest difference of answers `(batch, k)` from those of a step, at the best rate for it."""
     rate = (answers * step).sum(-1, keepdim=True) / step.square().sum(-1, keepdim=True)
-    return largest(answers, rate * step)
+    return each(answers, rate * step)
 
 
 def softmax_answers(sample: Sample, scores: Tensor) -> Tensor:
@@ -56,8 +50,8 @@ def softmax_answers(sample: Sample, scores: Tensor) -> Tensor:
 def attention_demo(trial: Trial) -> Found:
     """The demonstration's attention, Σ s_i y_i / Σ s_i² with scores s_i = x·x_i, is a step of gradient descent.
 
-    Measured: the largest difference of its answers from those of one step from zero, at the rate that suits the context
-    best, over 20 queries of each context.
+    Measured: for each context the largest difference of its answers to 20 queries from those of one step from zero, at
+    the rate that suits the context best.
 
     Control: softmax attention, which is no step either.
 
@@ -72,12 +66,15 @@ def attention_demo(trial: Trial) -> Found:
     return Found({"error": (value, control)})
 
 
-@claim("note-attention-corrected", NOTES, "004, section 8.1", exact=True, cost=(0.2, 0.5))
+@claim(
+    "note-attention-corrected", NOTES, "004, section 8.1, corrected", exact=True, cost=(0.2, 0.5),
+    repeats="oswald-construction",
+)  # fmt: skip
 def attention_corrected(trial: Trial) -> Found:
     """With the factor η/N and weights that start at zero, the note's linear attention is one step of gradient descent
     with rate η on the mean of the halved squares.
 
-    Measured: the largest difference of its answers from those of that step, the gradient by autograd.
+    Measured: for each context the largest difference of its answers from those of that step, the gradient by autograd.
 
     Control: the division by Σ s_i² in place of the factor, as in the demonstration.
 
@@ -89,91 +86,7 @@ def attention_corrected(trial: Trial) -> Found:
     summed, scores = asked_after(sample, queries)
     step = eta * one_step(sample, queries)
     demo = summed / (scores.square().sum(-1) + 1e-6)
-    return Found({"error": (largest(eta / 20 * summed, step), largest(demo, step))})
-
-
-def errors_of(
-    models: dict[str, Predictor], trial: Trial, examples: int, *, noise: float = 0.1
-) -> dict[str, list[float]]:
-    """Mean squared errors against labels without noise after 0, 1, … examples of 10 dimensions, as shares of 10."""
-    task, prompts = Linear(dims=10, noise=noise), trial.size(512, 5120)
-    found = curves(task, examples + 1, models, prompts=prompts, seed=trial.seed, clean=True)
-    return {name: each.mean(0).tolist() for name, each in found.items()}
-
-
-def untrained(trial: Trial) -> Learner:
-    """The note's encoder before any training."""
-    return build(trial.recipe("seed-encoder")).eval()
-
-
-@claim("note-encoder", NOTES, "004, section 8.2", cost=(5, 60), needs=("seed-encoder",))
-def encoder(trial: Trial) -> Found:
-    """The note's small encoder learns linear regression in context almost as well as least squares does it.
-
-    Measured: its mean squared error over that of OLS on the same prompts, both against labels without noise.
-
-    Control: the encoder untrained.
-
-    Settings: recipe `seed-encoder`: 10 dimensions, 20 examples with noise 0.1; 512 prompts (full: 5,120).
-    """
-    model = trial.trained("seed-encoder").cpu()
-    return against_ols(model, trial)
-
-
-def against_ols(model: Predictor, trial: Trial) -> Found:
-    """A model's error over that of OLS, beside that of the untrained encoder."""
-    models = {"model": model, "untrained": untrained(trial), "ols": OLS(), "ridge": Ridge(penalty=0.01)}
-    last = {name: errors[-1] for name, errors in errors_of(models, trial, 20).items()}
-    told = {"OLS over ridge": last["ols"] / last["ridge"]}
-    return Found({"against_ols": (last["model"] / last["ols"], last["untrained"] / last["ols"])}, told=told)
-
-
-@claim("note-context-length", NOTES, "004, section 8.3", cost=(10, 60), needs=("seed-encoder",))
-def context_length(trial: Trial) -> Found:
-    """The longer the context, the smaller the encoder's error, over the lengths of the note's figure.
-
-    Measured: the rank correlation of its mean squared error with the length, 5, 10, … 50.
-
-    Control: the encoder untrained.
-
-    Settings: recipe `seed-encoder`, trained with 20 examples; 512 prompts (full: 5,120), noise 0.1.
-    """
-    model = trial.trained("seed-encoder").cpu()
-    return over_lengths(model, trial)
-
-
-def over_lengths(model: Predictor, trial: Trial) -> Found:
-    """The rank correlation of a model's error with the length, beside that of the untrained encoder."""
-    models = {"model": model, "untrained": untrained(trial), "ols": OLS()}
-    errors = errors_of(models, trial, LENGTHS[-1])
-    lines = {name: [line[n] for n in LENGTHS] for name, line in errors.items()}
-    value, control, short = (
-        float(spearmanr(range(len(line)), line).statistic)
-        for line in (lines["model"], lines["untrained"], lines["model"][:4])
-    )
-    plot = Plot("Error and length of the context", "examples", "squared error / 10", LENGTHS, lines, log="y")
-    return Found({"rank_correlation": (value, control)}, plot, {"up to 20 examples": short})
-
-
-@claim("note-ols-reference", NOTES, "004, sections 8.2 and 8.3", cost=(3, 10))
-def ols_reference(trial: Trial) -> Found:
-    """Least squares is the reference for contexts with noisy labels: nothing does better by more than 1%.
-
-    Measured: the mean squared error of OLS over that of ridge regression with the penalty of the noise, the largest
-    over the lengths of the note's figure, 5, 10, … 50.
-
-    Control: noise 1, where shrinking is known to help.
-
-    Settings: 10 dimensions, noise 0.1, 512 prompts (full: 5,120), against labels without noise.
-    """
-    ratios = {}
-    for noise in (0.1, 1.0):
-        errors = errors_of({"ols": OLS(), "ridge": Ridge(penalty=noise**2)}, trial, LENGTHS[-1], noise=noise)
-        ratios[noise] = [errors["ols"][n] / errors["ridge"][n] for n in LENGTHS]
-    lines = {f"noise {noise:g}": line for noise, line in ratios.items()}
-    plot = Plot("OLS against ridge", "examples", "squared error, OLS over ridge", LENGTHS, lines, log="y")
-    told = {f"at {n} examples": ratios[0.1][LENGTHS.index(n)] for n in (5, 15, 20)}
-    return Found({"against_ridge": (max(ratios[0.1]), max(ratios[1.0]))}, plot, told)
+    return Found({"error": (each(eta / 20 * summed, step), each(demo, step))})
 
 
 def plus_plus(sample: Sample, eta: float, gamma: float) -> Tensor:
@@ -191,18 +104,19 @@ def plus_plus(sample: Sample, eta: float, gamma: float) -> Tensor:
     return w.squeeze(-1)
 
 
-def newton_miss(w: Tensor, sample: Sample) -> float:
-    """The largest difference of weights from −η H⁻¹ ∇ at zero, at the best η for each prompt."""
+def newton_miss(w: Tensor, sample: Sample) -> Tensor:
+    """For each prompt the largest difference of weights from −η H⁻¹ ∇L at zero, at the best η for it."""
     X, y = sample.xs, sample.ys.unsqueeze(-1)
     return miss_at_best_rate(w, torch.linalg.solve(X.mT @ X, X.mT @ y).squeeze(-1))
 
 
 @claim("note-plus-is-newton", NOTES, "004, section 2.4", exact=True, cost=(0.2, 0.5))
 def plus_is_newton(trial: Trial) -> Found:
-    """GD++ is a step along −H⁻¹ ∇L: it uses the inverse of the Hessian.
+    """Every layer of GD++ goes along −H⁻¹ ∇L: the gradient is multiplied by the inverse of the Hessian. (All such steps
+    together, whatever their rates, go along −H⁻¹ ∇L at the beginning.)
 
-    Measured: the largest difference of the weights after two layers of GD++ from −η H⁻¹ ∇L at zero, at the η that suits
-    each prompt best.
+    Measured: for each prompt the largest difference of the weights after two layers of GD++ from −η H⁻¹ ∇L at zero, at
+    the η that suits the prompt best.
 
     Control: two steps of plain gradient descent.
 
@@ -213,41 +127,48 @@ def plus_is_newton(trial: Trial) -> Found:
     return Found({"error": (value, control)})
 
 
-@claim("note-plus-corrected", NOTES, "004, section 2.4", exact=True, cost=(0.5, 1))
+@claim(
+    "note-plus-corrected", NOTES, "004, section 2.4, corrected", exact=True, cost=(0.5, 1),
+    repeats="oswald-construction-plus",
+)  # fmt: skip
 def plus_corrected(trial: Trial) -> Found:
     """GD++ is a step of plain gradient descent and a transform of the data, x ← (I − γ X Xᵀ) x, with one number γ for
     each layer; linear self-attention computes it.
 
-    Measured: the largest difference between the answers of two layers of linear self-attention with these weights and
-    of GD++ computed by itself.
+    Measured: for each context the largest difference, over 20 queries, between the answers of two layers of linear
+    self-attention with these weights and of GD++ computed by itself.
 
     Control: γ = 0 in the attention: no transform.
 
-    Settings: 5 dimensions, 20 examples, noise 0.1, η = 0.5, γ = 0.01; 50 prompts (full: 500), float64.
+    Settings: 5 dimensions, 20 examples, noise 0.1, η = 0.5, γ = 0.01; 50 contexts (full: 500), float64.
     """
     task, n = Linear(dims=5, noise=0.1), 20
-    sample = regression(trial, trial.size(50, 500), n + 1)
-    seen = Sample(sample.xs[:, :n], sample.ys[:, :n], {})
-    answers = (sample.xs[:, n] * plus_plus(seen, 0.5, 0.01)).sum(-1)
+    sample = regression(trial, trial.size(50, 500), n)
+    queries = trial.draw(len(sample.xs), 1, dtype=torch.float64).normal(20, 5)
+    answers = (queries @ plus_plus(sample, 0.5, 0.01).unsqueeze(-1)).squeeze(-1)
+    # Every query has a prompt of its own, behind the same examples.
+    xs = torch.cat([sample.xs.unsqueeze(1).expand(-1, 20, -1, -1), queries.unsqueeze(2)], 2).flatten(0, 1)
+    ys = torch.cat([sample.ys, torch.zeros_like(sample.ys[:, :1])], 1).repeat_interleave(20, 0)
 
     def attention(gamma: float) -> Tensor:
         model = LSA(layers=2).build(task, n + 1).double()
         assert isinstance(model, LSAModel)
         with torch.no_grad():
-            return gdpp_construction(model, 0.5, gamma, n)(sample.xs, sample.ys)[:, -1]
+            return gdpp_construction(model, 0.5, gamma, n)(xs, ys)[:, -1].reshape_as(answers)
 
-    return Found({"error": (largest(attention(0.01), answers), largest(attention(0.0), answers))})
+    errors, controls = (each(attention(gamma), answers) for gamma in (0.01, 0.0))
+    return Found({"error": (errors, controls)})
 
 
-def sensitivity(model: Predictor, trial: Trial, prompts: int) -> float:
-    """The largest standard deviation of an answer over 10 orders of the examples."""
+def sensitivity(model: Predictor, trial: Trial, prompts: int) -> Tensor:
+    """The standard deviation of the answer over 10 orders of the examples, for each prompt."""
     n = 20
     sample = regression(trial, prompts, n + 1)
     random, answers = trial.generator(), []
     for _ in range(10):
         order = torch.cat([torch.randperm(n, generator=random), torch.tensor([n])])
         answers.append(model.predict_prefixes(sample.xs[:, order], sample.ys[:, order])[:, -1])
-    return float(torch.stack(answers).std(0).max())
+    return torch.stack(answers).std(0)
 
 
 class LastExample:
@@ -258,12 +179,13 @@ class LastExample:
         return (xs * x).sum(-1) / x.square().sum(-1) * y
 
 
-@claim("note-order-stable", NOTES, "003", exact=True, cost=(0.2, 0.5))
+@claim("note-order-stable", NOTES, "003, order sensitivity", exact=True, cost=(0.2, 0.5))
 def order_stable(trial: Trial) -> Found:
     """Gradient descent does not depend on the order of the examples, also when it takes them one by one, as training
     does.
 
-    Measured: the largest standard deviation of an answer over 10 orders, after one step of SGD for each example.
+    Measured: for each prompt the standard deviation of the answer over 10 orders, after one step of SGD for each
+    example.
 
     Control: an algorithm that remembers the last example alone.
 
@@ -274,11 +196,11 @@ def order_stable(trial: Trial) -> Found:
     return Found({"sensitivity": (value, control)})
 
 
-@claim("note-order-full-batch", NOTES, "003", exact=True, cost=(0.2, 0.5))
+@claim("note-order-full-batch", NOTES, "003, order sensitivity, corrected", exact=True, cost=(0.2, 0.5))
 def order_full_batch(trial: Trial) -> Found:
     """Gradient descent on all examples at once does not depend on their order.
 
-    Measured: the largest standard deviation of an answer over 10 orders, after 20 steps on all examples.
+    Measured: for each prompt the standard deviation of the answer over 10 orders, after 20 steps on all examples.
 
     Control: SGD, one step for each example.
 
@@ -290,4 +212,5 @@ def order_full_batch(trial: Trial) -> Found:
 
 
 # Last, so that the ledger has the claims in this order.
+from inweights.claims import notes_encoder as notes_encoder  # noqa: E402
 from inweights.claims import notes_theorem as notes_theorem  # noqa: E402
