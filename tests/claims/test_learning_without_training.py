@@ -22,7 +22,7 @@ from inweights.claims.learning_without_training_dynamics import (
     products,
     token_factors,
 )
-from inweights.lab.section4 import LinearTask, OneBlock, train
+from inweights.lab.section4 import Finetuning, LinearTask, OneBlock, train
 from inweights.models._block import Block
 from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import Patch
@@ -137,6 +137,65 @@ def test_averaging_makes_increments_vanish_and_adding_up_does_not(small: experim
     assert abs(experiments.rank_correlation(summing)) < 0.8
     assert summing[-1] / summing[0] > 0.4
     assert experiments.rank_correlation(torch.arange(5.0)) == pytest.approx(1)
+
+
+def found_as(monkeypatch: pytest.MonkeyPatch, block: ContextualBlock, **losses: list[float]) -> None:
+    """From then on, training gives this block, and was seen to have these losses."""
+    named: dict[str, list[float]] = {"context": [], "update": [], "random update": []} | {
+        k.replace("_", " "): v for k, v in losses.items()
+    }
+
+    def trained(trial: Trial) -> experiments.Trained:
+        test = SMALL.task.prompts(100, 20, seed=trial.seed + 9)
+        return experiments.Trained(SMALL, block, test, list(range(len(named["context"]))), named)
+
+    monkeypatch.setattr(experiments, "trained", trained)
+
+
+@pytest.mark.parametrize(
+    ("update", "random_update", "wanted"),
+    [
+        ([2.0, 1.0, 0.5], [2.0, 1.5, 1.6], Verdict.PASS),
+        ([2.0, 1.0, 0.6], [2.0, 1.5, 1.6], Verdict.FAIL),
+        ([2.0, 1.0, 0.5], [2.0, 1.5, 0.5], Verdict.INCONCLUSIVE),  # at one moment, anything would do
+    ],
+)
+def test_losses_must_coincide_at_every_moment(
+    update: list[float],
+    random_update: list[float],
+    wanted: Verdict,
+    monkeypatch: pytest.MonkeyPatch,
+    verdict: Callable[..., tuple[Verdict, object]],
+) -> None:
+    found_as(monkeypatch, SMALL.make(), context=[2.0, 1.0, 0.5], update=update, random_update=random_update)
+    assert verdict("dherin-losses-coincide")[0] is wanted
+
+
+def test_what_trained_blocks_are_said_to_do(
+    small: experiments.Trained, monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+) -> None:
+    found_as(monkeypatch, small.block)
+    assert verdict("dherin-increments-vanish")[0] is Verdict.PASS
+    found_as(monkeypatch, experiments.summing(SMALL))
+    assert verdict("dherin-increments-vanish")[0] is Verdict.FAIL
+    found_as(monkeypatch, SMALL.make())  # nothing was learned
+    assert verdict("dherin-increments-vanish")[0] is Verdict.PASS  # and yet they vanish: this is the point
+    assert verdict("dherin-increments-learning")[0] is Verdict.FAIL
+    assert verdict("dherin-gradient-alignment")[0] is Verdict.FAIL
+
+
+@pytest.mark.parametrize(("slope", "wanted"), [(-1.0, Verdict.PASS), (1.0, Verdict.FAIL)])
+def test_curves_are_alike_that_fall_alike(
+    slope: float, wanted: Verdict, monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+) -> None:
+    def known(block: object, untrained: object, task: LinearTask, *args: object, **kwargs: object) -> Finetuning:
+        falling = torch.linspace(1, 0.2, 21).expand(3, -1)
+        sgd = 1 + slope * (1 - falling) if type(task) is LinearTask else 2 - falling
+        return Finetuning(sgd, falling, falling, falling, 0.1, 0.1, (0.1,))
+
+    found_as(monkeypatch, SMALL.make())
+    monkeypatch.setattr(experiments, "finetuning", known)
+    assert verdict("dherin-finetuning")[0] is wanted
 
 
 def test_examples_of_another_function_belong_to_another_prompt() -> None:
