@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
 
 import pytest
 import torch
@@ -20,7 +19,6 @@ from inweights.lab.training import build, read
 
 Stand = Callable[[Mapping[str, Callable[[Trial], object]]], None]
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
-PATHS = cache(second_order_trained.paths)  # the same for all worlds
 
 
 @pytest.mark.parametrize("id", ["fu-newton-corrected", "fu-construction"])
@@ -93,7 +91,6 @@ def layers_of(monkeypatch: pytest.MonkeyPatch, stand_in: Stand, decoder: list[Pr
         return torch.stack([p.predict_prefixes(xs, ys) for p in worlds.get(model, [Zero()] * 8)])
 
     monkeypatch.setattr(second_order_trained, "layer_answers", answers)
-    monkeypatch.setattr(second_order_trained, "paths", PATHS)
     stand_in({"depth-8": lambda _: ours, "lstm-5": lambda _: lstm})
 
 
@@ -138,7 +135,7 @@ def test_layers_are_matched_with_the_steps_that_they_are(monkeypatch: pytest.Mon
         xs, ys = asked.xs.double(), asked.ys.double()
         return torch.stack([Newton(steps=k).predict_prefixes(xs, ys) for k in (2, 4, 6, 8, 10)])
 
-    given, model = PATHS(Trial(0)), build(read("depth-2"))
+    given, model = second_order_trained.paths(Trial(0)), build(read("depth-2"))
     monkeypatch.setattr(second_order_trained, "layer_answers", layers)
     found = second_order_trained.matched_steps(given, model)
     assert found["newton"] == [2, 4, 6, 8, 10]
@@ -148,7 +145,7 @@ def test_layers_are_matched_with_the_steps_that_they_are(monkeypatch: pytest.Mon
 
 
 def test_an_untrained_decoder_matches_nothing() -> None:
-    found = second_order_trained.matched_steps(PATHS(Trial(0)), build(read("depth-2")))
+    found = second_order_trained.matched_steps(second_order_trained.paths(Trial(0)), build(read("depth-2")))
     assert found["newton"] == [0, 0]
     assert second_order_trained.r_squared(found["newton"]) == 0
 

@@ -77,9 +77,9 @@ def test_implicit_weights_are_those_of_a_linear_method() -> None:
 
 def test_the_right_penalty_is_found(stand_in: Stand, verdict: Judge) -> None:
     right = {f"ridge-{n}": Ridge(penalty=float(n) ** 2) for n in ("0.5", "1", "2")}
-    instead(stand_in, depth_8=OLS(), **right)
+    instead(stand_in, depth_2=OLS(), **right)
     assert verdict("akyurek-ridge")[0] is Verdict.PASS
-    instead(stand_in, depth_8=OLS(), **{name: Ridge(penalty=8 * r.penalty) for name, r in right.items()})
+    instead(stand_in, depth_2=OLS(), **{name: Ridge(penalty=8 * r.penalty) for name, r in right.items()})
     assert verdict("akyurek-ridge")[0] is Verdict.FAIL
 
 

@@ -54,8 +54,8 @@ class Told:
         ("garg-orthants", {"depth-8": OLS()}, {"depth-8": Nearest()}),
         (
             "garg-double-descent",
-            {"depth-8": Ridge(penalty=0.001), "ridge-0.5": Ridge(penalty=0.25)},
-            {"depth-8": Ridge(penalty=0.25), "ridge-0.5": Ridge(penalty=0.25)},
+            {"depth-8": Ridge(penalty=0.001), "ridge-0.5": Ridge(penalty=0.25), "depth-2": OLS()},
+            {"depth-8": Ridge(penalty=0.25), "ridge-0.5": Ridge(penalty=0.25), "depth-2": OLS()},
         ),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_model_of_the_papers_size_is_told_of_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(zoo, "seeded", lambda name, seed: Large())
     told: dict[str, float] = {}
     for claim in (what_can.linear, what_can.orthants, what_can.double_descent, what_can.gradient):
-        given = {"depth-8": Large(), "ridge-0.5": Ridge(penalty=0.25)}
+        given = {"depth-8": Large(), "depth-2": OLS(), "ridge-0.5": Ridge(penalty=0.25)}
         told |= claim(Instead(0, given=given)).told
         assert not any("the paper's size" in name for name in claim(Instead(1, given=given)).told)
     large = {name: value for name, value in told.items() if name.endswith("the paper's size")}

@@ -120,7 +120,7 @@ def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: i
 
 
 @claim(
-    "akyurek-ridge", AKYUREK, "Section 4.3, Figure 2", needs=(*(f"ridge-{n}" for n in NOISES), "depth-8"), cost=(3, 24)
+    "akyurek-ridge", AKYUREK, "Section 4.3, Figure 2", needs=(*(f"ridge-{n}" for n in NOISES), "depth-2"), cost=(3, 24)
 )
 def ridge(trial: Trial) -> Found:
     """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
@@ -128,7 +128,7 @@ def ridge(trial: Trial) -> Found:
     Measured: for each noise level, whether the penalty whose answers are nearest to the decoder's, after 1 to d − 1
     examples, is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
 
-    Control: a decoder that was trained without noise, on the same prompts.
+    Control: a decoder of 2 layers, too, that was trained without noise, on the same prompts.
 
     Settings: d = 5, σ = 0.5, 1 and 2, and τ = 1 throughout (the paper varies both), a decoder of 2 layers of width 32
     for each, trained on clean labels of the queries (which has the same best answer).
@@ -140,7 +140,7 @@ def ridge(trial: Trial) -> Found:
         noise = float(name)
         sample = Linear(dims=DIMS, noise=noise).sample(trial.draw(trial.size(512, 4096)), DIMS)
         ridges = answers(sample, *(Ridge(penalty=p) for p in PENALTIES))
-        for model, into in ((f"ridge-{name}", hits), ("depth-8", controls)):
+        for model, into in ((f"ridge-{name}", hits), ("depth-2", controls)):
             (own,) = answers(sample, trial.trained(model))
             away = [apart(own, r) for r in ridges]
             best = PENALTIES[nearest(away)]
