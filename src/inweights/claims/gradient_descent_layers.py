@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from torch.nn import functional as F
 
@@ -58,7 +59,7 @@ def gamma(trial: Trial) -> Found:
     GD++ leave the least loss, found together with η, divided by the paper's; where it is farthest from 1.
 
     Control: `gamma` in the weights of one layer, which has no use for it; `best` divided by what the paper has for
-    another number of examples; where it is nearest to 1.
+    the next number of examples; where it is nearest to 1.
 
     Settings: 10 dimensions, inputs U(−½, ½); the loss of GD++ is a mean over 2,000 prompts (full: 10,000), and over all
     weights and queries; 10 and 25 examples (full: also 50 and 100).
@@ -68,7 +69,7 @@ def gamma(trial: Trial) -> Found:
     count = trial.size(2000, 10_000)
     best = {n: best_descent(trial, task(), n, 2, plus=True, tied=True, count=count).gamma[0].item() for n in examples}
     own = [best[n] / PAPER_GAMMA[n] for n in examples]
-    others = [best[n] / PAPER_GAMMA[m] for n in examples for m in examples if m != n]
+    others = [best[n] / PAPER_GAMMA[m] for n, m in pairwise(examples)]
     plot = Plot(
         "γ of GD++ with two equal steps",
         "examples N",
