@@ -158,21 +158,24 @@ def last_token(trial: Trial) -> Found:
     Measured: the mean cosine of the last token's update with the others, less that among the others, for each prompt,
     over all blocks.
 
-    Control: the same for the token in the middle.
+    Control: the same for the tokens of the middle third, in the mean over them.
 
     Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
     """
     n = examples(trial)
-    found: dict[int, list[Tensor]] = {n: [], n // 2: []}
+    last, middle = [], []
     for block, tokens in trained(trial).entering(new_tokens(trial, trial.size(32, 128))):
         update = updates(block, tokens).updates[0]
         matrix = cosines(update, update)
-        for position, gaps in found.items():
-            others = [i for i in range(n + 1) if i != position]
-            among = off_diagonal(matrix[:, others][:, :, others])
-            gaps.append(matrix[:, position, others].mean(-1) - among)
-    last, middle = (torch.stack(gaps).mean(0) for gaps in found.values())
-    return Found({"difference": (last, middle)})
+        last.append(apart(matrix, n))
+        middle.append(torch.stack([apart(matrix, i) for i in range(n // 3, 2 * n // 3)]).mean(0))
+    return Found({"difference": (torch.stack(last).mean(0), torch.stack(middle).mean(0))})
+
+
+def apart(matrix: Tensor, position: int) -> Tensor:
+    """The mean cosine of one position with the others, less that among the others, `(batch,)`."""
+    others = [i for i in range(matrix.shape[-1]) if i != position]
+    return matrix[:, position, others].mean(-1) - off_diagonal(matrix[:, others][:, :, others])
 
 
 @claim("innocenti-block-alignment", INNOCENTI, "Figure, alignment of blocks", cost=(2, 5))
