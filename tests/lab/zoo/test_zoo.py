@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from inweights.lab.predictors import PREDICTORS
 from inweights.lab.training import changed, read, train
 from inweights.lab.training import names as recipes
 from inweights.lab.zoo import ZOO, find, names, trained
-from inweights.lab.zoo._keep import keep
+from inweights.lab.zoo._keep import LARGE, keep
 
 
 @pytest.mark.parametrize("name", names())
@@ -23,15 +24,23 @@ def test_a_model_is_by_its_recipe_and_as_good_as_it_says(name: str) -> None:
     assert base in recipes()
     assert recipe == changed(read(base), [f"seed={seed or 0}"]), "the recipe has changed since: train it again"
     task, clean = recipe.make_task(), recipe.target == "clean"
-    found = curves(task, recipe.points, {"model": model}, prompts=512, seed=7, clean=clean)["model"]
+    large = sum(p.numel() for p in model.parameters()) > LARGE
+    # The prompts of the quality that is told. Of a large model fewer, up to as many examples as dimensions: behind
+    # them, one prompt in thousands can be most of the mean.
+    prompts, off, points = (256, 1.5, task.dims + 1) if large else (6400, 1.05, recipe.points)
     told = torch.tensor(about["quality"], dtype=torch.float64)
-    error = found.std(0) / len(found) ** 0.5
-    assert bool(((found.mean(0) - told).abs() <= 5 * error + 1e-6).all())
+
+    def as_told() -> bool:
+        found = curves(task, recipe.points, {"model": model}, prompts=prompts, clean=clean)["model"].mean(0)
+        return bool(((found + 1e-6) / (told + 1e-6))[:points].log().abs().max() < math.log(off))
+
+    assert as_told()
+    if base == "lsa-1-shuffled":
+        return  # it has learned that nothing can be: so has an untrained model
     # The control: an untrained model is not as good.
     for p in model.parameters():
         p.data = torch.randn_like(p) * 0.02
-    worse = curves(task, recipe.points, {"model": model}, prompts=512, seed=7, clean=clean)["model"]
-    assert worse[:, -1].mean() > found[:, -1].mean() + 5 * error[-1]
+    assert not as_told()
 
 
 def test_the_zoo_is_small() -> None:
