@@ -48,7 +48,10 @@ def test_list() -> None:
     assert {"ols", "ridge", "lasso"} <= set(told["predictors"])
     assert "orthants" in told["shifts"]
     assert {"linear-5", "linear-20", "seed-encoder"} <= {r["name"] for r in told["recipes"]}
-    assert "linear-20" in run("list").stdout
+    lsa = next(r for r in told["recipes"] if r["name"] == "lsa-1")
+    assert lsa["seeds"] == [0, 1, 2, 3, 4]
+    line = next(line for line in run("list").stdout.splitlines() if line.strip().startswith("lsa-1 "))
+    assert line.split()[3:5] == ["5", f"{lsa['quality'][-1]:.2g}"]
 
 
 def test_eval(trained: Path) -> None:

@@ -47,14 +47,15 @@ def list_command(as_json: Json = False) -> None:
     recipes: list[dict[str, Any]] = []
     for name in names():
         recipe = read(name)
-        about = zoo.trained(name)[2] if name in zoo.names() else None
+        seeds = zoo.seeds(name)
+        quality = zoo.about(name).get("quality") if 0 in seeds else None
         recipes.append(
             {
                 "name": name,
                 "task": recipe.task.kind,
                 "model": recipe.model.kind,
-                "trained": about is not None,
-                "quality": about and about.get("quality"),
+                "seeds": seeds,
+                "quality": quality,
                 "note": recipe.note,
             }
         )
@@ -62,8 +63,12 @@ def list_command(as_json: Json = False) -> None:
     if as_json:
         emit({"recipes": recipes, **{what: list(registry) for what, registry in kinds.items()}})
         return
-    rows = [(r["name"], r["task"], r["model"], ("no", "yes")[r["trained"]], r["note"]) for r in recipes]
-    table(("recipe", "task", "model", "trained", ""), rows)
+    rows = []
+    for r in recipes:
+        error = f"{r['quality'][-1]:.2g}" if r["quality"] else ""
+        rows.append((r["name"], r["task"], r["model"], str(len(r["seeds"]) or ""), error, r["note"]))
+    table(("recipe", "task", "model", "trained", "error", ""), rows)
+    say("trained: with how many seeds, in the zoo; error: after all examples, 1 is that of always answering 0")
     for what, registry in kinds.items():
         say(f"{what}: {', '.join(registry)}")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +31,30 @@ def write(path: Path, tensors: dict[str, Tensor], recipe: Recipe, **about: Any) 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Recipe, dict[str, Any]]:
     """What `write` wrote. A damaged file is refused with a sentence."""
+    with _opened(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+    return tensors, *read_about(path)
+
+
+def read_about(path: Path) -> tuple[Recipe, dict[str, Any]]:
+    """The recipe and the plain values alone."""
+    with _opened(path) as file:
+        metadata = file.metadata() or {}
     try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{str(path)!r} cannot be read, it is damaged or no checkpoint: {error}.") from None
-    try:
-        recipe = parse(json.loads(metadata["recipe"]), str(path))
-        about = json.loads(metadata["about"])
+        return parse(json.loads(metadata["recipe"]), str(path)), json.loads(metadata["about"])
     except (KeyError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{str(path)!r} holds no recipe: it was not written by a training of this lab.") from None
-    return tensors, recipe, about
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with safe_open(path, "pt") as file:
+            yield file
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{str(path)!r} cannot be read, it is damaged or no checkpoint: {error}.") from None
 
 
 def resume(run: Run, folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from inweights._errors import InputError
 from inweights.lab.models import Learner
 from inweights.lab.training import Recipe, changed, load, read
-from inweights.lab.training._checkpoint import MODEL
+from inweights.lab.training._checkpoint import MODEL, read_about
 
 ZOO = Path(__file__).parent
 
@@ -17,6 +17,11 @@ ZOO = Path(__file__).parent
 def names() -> list[str]:
     """The models that are here; those with another seed than 0 as `NAME@SEED`."""
     return sorted(p.stem for p in ZOO.glob("*.safetensors"))
+
+
+def seeds(name: str) -> list[int]:
+    """The seeds with which a recipe was trained for the zoo."""
+    return sorted(int(seed or 0) for base, _, seed in (n.partition("@") for n in names()) if base == name)
 
 
 def seeded(name: str, seed: int) -> Learner | None:
@@ -47,3 +52,8 @@ def find(name_or_path: str) -> Path:
 def trained(name_or_path: str) -> tuple[Learner, Recipe, dict[str, Any]]:
     """A trained model, its recipe, and what was measured of it."""
     return load(find(name_or_path))
+
+
+def about(name_or_path: str) -> dict[str, Any]:
+    """What was measured of it, without reading its weights."""
+    return read_about(find(name_or_path))[1]
