@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -28,6 +29,8 @@ over trials (and over the units within each), widened as Student's are because t
 worst trial counts.
 """
 
+STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # what lies under a line is seen through its gaps
+
 
 def figure(entry: Entry) -> Figure:
     """What its trials had to show, as means with bands; or else their values beside those of the controls."""
@@ -45,7 +48,7 @@ def figure(entry: Entry) -> Figure:
                     first["x"],
                     middle,
                     colour=colours[k % len(colours)],
-                    style="-" if k < len(colours) else "--",
+                    style=STYLES[k % len(STYLES)],
                     marker="o" if len(middle) < 12 else "",
                     low=low,
                     high=high,

@@ -68,6 +68,10 @@ class Figure:
             axes.set(title=self.title, xlabel=self.x_label, ylabel=self.y_label)
             axes.set_xscale(self.x_scale)
             axes.set_yscale(self.y_scale)
+            at = sorted({x for c in self.curves for x in c.x})
+            if self.x_scale == "log" and len(at) <= 8:  # 1, 2, 4, 8 say more than powers of ten
+                axes.set_xticks(at, [f"{x:g}" for x in at])
+                axes.minorticks_off()
             axes.legend(frameon=False)
 
         return _drawn(draw)
