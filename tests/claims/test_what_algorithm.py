@@ -11,6 +11,7 @@ from torch import Tensor
 
 from inweights.claims import Trial, Verdict, _written, what_algorithm, what_algorithm_probe
 from inweights.claims._judge import Judged
+from inweights.claims._trial import UnmetError
 from inweights.lab.models import DecoderModel
 from inweights.lab.predictors import OLS, Predictor, Ridge
 from inweights.lab.tasks import Linear, Sample
@@ -142,6 +143,16 @@ def test_the_claim_of_the_probe(
     stand_in({"depth-8": lambda _: Learned()})
     found, judged = verdict("akyurek-probe", 3)
     assert found is wanted, judged
+
+
+def test_a_probe_that_cannot_find_what_is_planted_says_nothing(
+    stand_in: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(what_algorithm_probe, "control_model", lambda trial: build(trial.recipe("depth-1")))
+    monkeypatch.setattr(what_algorithm_probe, "plant", lambda layer, target: layer)
+    stand_in({"depth-8": lambda trial: build(trial.recipe("depth-8"))})
+    with pytest.raises(UnmetError, match="a planted code of the weights is read with R²"):
+        what_algorithm_probe.probe(Trial(0))
 
 
 def test_the_control_model_has_learned_its_task() -> None:
