@@ -126,6 +126,15 @@ def test_a_probe_finds_what_is_there_and_nothing_else() -> None:
     assert max(read(lambda v: 0 * v)) < 0.05
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller probes, fitted to fewer prompts in fewer steps."""
+    less: dict[Any, Any] = {(4096, 1024): (1024, 256), 600: 300}
+    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: less.get(quick, quick))
+    monkeypatch.setattr(what_algorithm_probe, "WIDTH", 64)
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("knows", "wanted"), [(True, Verdict.PASS), (False, Verdict.FAIL)])
 def test_the_claim_of_the_probe(
     knows: bool, wanted: Verdict, stand_in: Stand, verdict: Judge, monkeypatch: pytest.MonkeyPatch
@@ -145,6 +154,7 @@ def test_the_claim_of_the_probe(
     assert found is wanted, judged
 
 
+@pytest.mark.usefixtures("small")
 def test_a_probe_that_cannot_find_what_is_planted_says_nothing(
     stand_in: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
