@@ -27,7 +27,7 @@ NEWTON = range(31)
 DESCENT = sorted({math.ceil(1.15**j) for j in range(83)})  # up to about 100,000
 
 
-@claim("fu-steps-per-layer", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(16, 60))
+@claim("fu-steps-per-layer", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(6, 60))
 def steps_per_layer(trial: Trial) -> Found:
     """Successive layers of a trained transformer match the iterations of Newton's method in a line, and each of its
     middle layers advances by several of them.
@@ -61,7 +61,7 @@ def steps_per_layer(trial: Trial) -> Found:
     return Found(found, plot=plot, told=told)
 
 
-@claim("fu-exponential", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(16, 60))
+@claim("fu-exponential", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(6, 60))
 def exponential(trial: Trial) -> Found:
     """Gradient descent needs exponentially more steps to keep up with every further layer.
 
