@@ -51,6 +51,8 @@ class Registry(Generic[T]):
                 continue
             default = fields[key].default
             wanted = type(default) if isinstance(default, bool | int | float | str | tuple) else None
+            if fields[key].type == "int | None":
+                wanted = int
             if wanted is float and type(value) is int:
                 settings[key] = float(value)
             elif isinstance(value, list) and wanted in (tuple, None):  # TOML and JSON have no tuples

@@ -47,6 +47,7 @@ def test_a_cell_is_its_recipe(small: Recipe) -> None:
         (["seed=1", "seed=2"], "--grid names 'seed' twice"),
         (["rate=0.001,1e-3"], "--grid: rate=1e-3 is there twice"),
         (["steps=10,0"], "--grid: `steps` is 0"),
+        (["model.layers=0,1"], "`layers` is 0, but must be at least 1: leave it out for what `size` says."),
     ],
 )
 def test_bad_grids_are_one_sentence(small: Recipe, grid: list[str], said: str) -> None:

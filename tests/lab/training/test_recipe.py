@@ -28,7 +28,7 @@ def test_unknown_keys_are_named_with_their_neighbours(small: Recipe) -> None:
         "steps=0", "batch=-1", "points=0", "rate=0", "rate=inf", "rate=nan", "betas=[0.9,1.0]", "betas=[-0.1,0.9]",
         "warmup=1.0", "cooldown=0.0", "clip=-1.0", "decay=inf", "average=-1", "seed=-1", "seed=4294967296",
         "steps=5.0", "steps=many", "schedule=steep", "optimiser=magic", "curriculum.dims=6", "task.dims=0",
-        "model.size=huge", "model.width=17",
+        "model.size=huge", "model.width=17", "model.width=0", "model.layers=0", "model.heads=0",
     ],
 )  # fmt: skip
 def test_impossible_values_are_one_sentence(small: Recipe, setting: str) -> None:

@@ -49,24 +49,25 @@ of Bai et al. 2023, whose code names eight heads but never splits them."""
 
 @dataclass(frozen=True, kw_only=True)
 class Stacked(Settings):
-    """A stack of layers, sized by one dial; a number other than 0 overrides it.
+    """A stack of layers, sized by one dial; a number that is given overrides it.
 
     - `size`: one of `SIZES`.
-    - `layers`, `width`: 0 for what the dial says.
+    - `layers`, `width`: where they are not given, what the dial says.
     """
 
     size: str = "tiny"
-    layers: int = 0
-    width: int = 0
+    layers: int | None = None
+    width: int | None = None
 
     @property
     def shape(self) -> Shape:
         """The three numbers, resolved."""
         dial = SIZES[self.size]
-        return dial._replace(layers=self.layers or dial.layers, width=self.width or dial.width)
+        layers = dial.layers if self.layers is None else self.layers
+        return dial._replace(layers=layers, width=dial.width if self.width is None else self.width)
 
     def check(self, problems: Problems) -> None:
-        at_least(problems, 0, layers=self.layers, width=self.width)
+        _given(problems, layers=self.layers, width=self.width)
         problems.unless(
             self.size in SIZES, f"There is no size {self.size!r}: it must be {', '.join(list(SIZES)[:-1])} or bai."
         )
@@ -76,20 +77,20 @@ class Stacked(Settings):
 class Sized(Stacked):
     """A stack with attention in it.
 
-    - `heads`: they share the width; 0 for what the dial says.
+    - `heads`: they share the width; where they are not given, what the dial says.
     """
 
-    heads: int = 0
+    heads: int | None = None
 
     @property
     def shape(self) -> Shape:
         shape = super().shape
-        return shape._replace(heads=self.heads or shape.heads)
+        return shape if self.heads is None else shape._replace(heads=self.heads)
 
     def check(self, problems: Problems) -> None:
         super().check(problems)
-        at_least(problems, 0, heads=self.heads)
-        if self.size in SIZES and min(self.width, self.heads) >= 0:
+        _given(problems, heads=self.heads)
+        if self.size in SIZES and min(self.shape.width, self.shape.heads) >= 1:
             problems.unless(
                 self.shape.width % self.shape.heads == 0,
                 f"`heads` is {self.shape.heads}, which does not divide the width {self.shape.width}.",
@@ -100,6 +101,15 @@ def at_least(problems: Problems, least: float, **settings: float) -> None:
     """Notes every one of these settings that is too small."""
     for name, value in settings.items():
         problems.unless(value >= least, f"`{name}` is {value}, but must be at least {least}.")
+
+
+def _given(problems: Problems, **settings: int | None) -> None:
+    """Notes every one of these settings that is given, but below 1."""
+    for name, value in settings.items():
+        problems.unless(
+            value is None or value >= 1,
+            f"`{name}` is {value}, but must be at least 1: leave it out for what `size` says.",
+        )
 
 
 def need_numbers(name: str, task: Task) -> None:
