@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from inweights import InputError
 from inweights.claims import CLAIMS, load_all
 from inweights.claims import _criteria as criteria_module
 from inweights.cli import app
@@ -67,6 +68,42 @@ def test_a_run_gives_verdicts_figures_and_a_file(tmp_path: Path) -> None:
     assert lines == ["dherin-theorem", "note-attention-demo", "dherin-corollary"]
 
 
+def test_show_tells_all_about_a_claim() -> None:
+    said = " ".join(CliRunner().invoke(app, ["claims", "show", "akyurek-phases"]).stdout.split())
+    claim = load_all()["akyurek-phases"]
+    for part in (claim.sentence, claim.where, claim.measured, claim.control, claim.settings, "order: mean > 0.9"):
+        assert " ".join(part.split()) in said
+    assert "Akyürek et al. 2023" in said
+    assert "changed 2026-11-15" in said
+    found = json.loads(CliRunner().invoke(app, ["claims", "show", "akyurek-phases", "--json"]).stdout)
+    assert found["criteria"] == {"order": "mean > 0.9"}
+    assert found["changes"]
+    unknown = CliRunner().invoke(app, ["claims", "show", "akyurek-phase"])
+    assert isinstance(unknown.exception, InputError)
+    assert "did you mean akyurek-phases" in str(unknown.exception)
+
+
+def test_a_paper_stands_for_its_claims() -> None:
+    listed = json.loads(CliRunner().invoke(app, ["claims", "list", "fu", "note-index", "--json"]).stdout)["claims"]
+    assert [c["id"] for c in listed] == [*(i for i in load_all() if i.startswith("fu-")), "note-index"]
+
+
+def test_what_cannot_be_run_does_not_take_the_place_of_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ["claims", "run", "dherin-corollary", "--quick", "--out", str(tmp_path / "out")]
+    assert CliRunner().invoke(app, run).exit_code == 0
+    before = (tmp_path / "out" / "results.jsonl").read_text()
+
+    def broken(trial: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "another"))
+    monkeypatch.setitem(CLAIMS, "dherin-corollary", replace(CLAIMS["dherin-corollary"], measure=broken))
+    assert CliRunner().invoke(app, run).exit_code == 1
+    assert (tmp_path / "out" / "results.jsonl").read_text() == before
+
+
 def test_a_control_that_does_not_fail_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     impossible = {"error": {"each": "<1e-10", "control": ">1e9"}}
     monkeypatch.setitem(criteria_module._file(), "dherin-theorem", impossible)
@@ -82,6 +119,7 @@ def test_a_control_that_does_not_fail_ends_with_1(monkeypatch: pytest.MonkeyPatc
         (["dherin-theorm"], "There is no claim 'dherin-theorm'; did you mean dherin-theorem"),
         ([], "Name the claims to run, or give --all"),
         (["dherin-theorem", "--all"], "Name the claims to run, or give --all"),
+        (["dherin-theorem", "--device", "gpu"], "--device is 'gpu', but must be cpu or cuda."),
     ],
 )
 def test_bad_input_is_a_sentence(arguments: list[str], said: str) -> None:

@@ -20,12 +20,16 @@ Numbers = float | Sequence[float] | Tensor
 
 @dataclass(frozen=True)
 class Paper:
-    """Where sentences come from. `arxiv` is empty for what is no paper."""
+    """Where sentences come from. `arxiv` and `authors` are empty for what is no paper."""
 
     key: str
     title: str
+    authors: str
     arxiv: str
     year: int
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.authors} {self.year}, arXiv {self.arxiv})" if self.arxiv else self.title
 
 
 @dataclass(frozen=True)

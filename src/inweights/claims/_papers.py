@@ -6,20 +6,34 @@ from importlib import import_module
 
 from inweights.claims._claim import CLAIMS, Claim, Paper
 
-DHERIN = Paper("dherin", "Learning without training", "2507.16003", 2025)
+DHERIN = Paper("dherin", "Learning without training", "Dherin et al.", "2507.16003", 2025)
 INNOCENTI = Paper(
-    "innocenti", "A simple generalisation of the implicit dynamics of in-context learning", "2512.11255", 2025
+    "innocenti",
+    "A simple generalisation of the implicit dynamics of in-context learning",
+    "Innocenti and Achour",
+    "2512.11255",
+    2025,
 )
 GOLDWASER = Paper(
-    "goldwaser", "Equivalence of context and parameter updates in modern transformer blocks", "2511.17864", 2025
+    "goldwaser",
+    "Equivalence of context and parameter updates in modern transformer blocks",
+    "Goldwaser et al.",
+    "2511.17864",
+    2025,
 )
-MAZZAWI = Paper("mazzawi", "Transmuting prompts into weights", "2510.08734", 2025)
-OSWALD = Paper("oswald", "Transformers learn in-context by gradient descent", "2212.07677", 2023)
-AHN = Paper("ahn", "Transformers learn to implement preconditioned gradient descent", "2306.00297", 2023)
-FU = Paper("fu", "Transformers learn higher-order optimization methods for in-context learning", "2310.17086", 2023)
-AKYUREK = Paper("akyurek", "What learning algorithm is in-context learning?", "2211.15661", 2023)
-GARG = Paper("garg", "What can transformers learn in-context?", "2208.01066", 2022)
-NOTES = Paper("note", "The notes that this project began with", "", 2025)
+MAZZAWI = Paper("mazzawi", "Transmuting prompts into weights", "Mazzawi et al.", "2510.08734", 2025)
+OSWALD = Paper("oswald", "Transformers learn in-context by gradient descent", "von Oswald et al.", "2212.07677", 2023)
+AHN = Paper("ahn", "Transformers learn to implement preconditioned gradient descent", "Ahn et al.", "2306.00297", 2023)
+FU = Paper(
+    "fu",
+    "Transformers learn higher-order optimization methods for in-context learning",
+    "Fu et al.",
+    "2310.17086",
+    2023,
+)
+AKYUREK = Paper("akyurek", "What learning algorithm is in-context learning?", "Akyürek et al.", "2211.15661", 2023)
+GARG = Paper("garg", "What can transformers learn in-context?", "Garg et al.", "2208.01066", 2022)
+NOTES = Paper("note", "The notes that this project began with", "", "", 2025)
 
 FILES = {
     DHERIN: "learning_without_training",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from inweights._errors import InputError, Problems, unknown
+from inweights.cli._device import usable
 from inweights.cli._output import Json, emit, say, table
 
 if TYPE_CHECKING:
@@ -21,26 +23,59 @@ if TYPE_CHECKING:
 claims = typer.Typer(help="The ledger: claims of the literature, put to the test.", no_args_is_help=True)
 
 
-@claims.command("list")
-def list_command(as_json: Json = False) -> None:
-    """List all claims by paper, with their cost and the verdicts of the last full run."""
-    from inweights.claims import load_all, recorded
+Ids = Annotated[
+    list[str] | None, typer.Argument(help="Claims, or papers: dherin, oswald, … (`claims list`).", metavar="[ID]...")
+]
 
-    known, last = load_all(), recorded()
+
+@claims.command("list")
+def list_command(ids: Ids = None, as_json: Json = False) -> None:
+    """List claims by paper, with their cost and the verdicts of the last full run."""
+    from inweights.claims import recorded
+
+    known, last = {c.id: c for c in _chosen(ids or [], everything=not ids)}, recorded()
     if as_json:
         emit({"claims": [_about(c) | {"verdict": last[i].verdict if i in last else None} for i, c in known.items()]})
         return
     for paper in dict.fromkeys(c.paper for c in known.values()):
         rows = [(c.id, _last(last.get(c.id)), _cost(c), _sentence(c)) for c in known.values() if c.paper == paper]
-        title = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
-        table(("claim", "last verdict", "quick / full", ""), rows, title=title)
+        table(("claim", "last verdict", "quick / full", ""), rows, title=f"{paper.key}: {paper}")
     more = sum(bool(c.repeats) for c in known.values())
     say(f"{len(known) - more} claims" + (f", and {more} that say what another one says." if more else "."))
 
 
+@claims.command("show")
+def show_command(
+    id: Annotated[str, typer.Argument(help="A claim; `claims list` names them.", metavar="ID")], as_json: Json = False
+) -> None:
+    """All about one claim: what it says and where, what is measured, the control, the criteria and their changes."""
+    from inweights.claims import criteria, load_all, recorded
+    from inweights.claims._criteria import changes
+
+    known, last = load_all(), recorded().get(id)
+    if id not in known:
+        raise unknown("claim", id, known)
+    claim, changed = known[id], [c for c in changes() if c.claim == id]
+    if as_json:
+        emit(_about(claim) | {"changes": [asdict(c) for c in changed], "last": last and _told(last)})
+        return
+    say(f"{claim.id}: {_sentence(claim)}")
+    say(f"{claim.paper}, {claim.where}\n")
+    for what in ("measured", "control", "settings", "precondition"):
+        if getattr(claim, what):
+            say(f"{what:<13} {getattr(claim, what)}")
+    for name, criterion in criteria()[id].quantities.items():
+        say(f"{'criterion':<13} {name}: {criterion}")
+    for c in changed:
+        say(f"{'changed':<13} {c.date}, {c.was} → {c.now}. {c.reason}")
+    say(f"{'needs':<13} {', '.join(claim.needs) or 'nothing'}; {_cost(claim)} (quick / full)")
+    if last is not None:
+        say(f"{'last verdict':<13} {_last(last)}: {_numbers(last)}" + (f" ({last.why})" if last.why else ""))
+
+
 @claims.command("run")
 def run_command(
-    ids: Annotated[list[str] | None, typer.Argument(help="Which; `claims list` names them.", metavar="[ID]...")] = None,
+    ids: Ids = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, trained models from the zoo alone.")] = False,
     out: Annotated[
@@ -62,6 +97,7 @@ def run_command(
     from inweights.claims._side_by_side import side_by_side
 
     chosen = _chosen(ids or [], everything)
+    usable(device)
     results = side_by_side(engine, jobs, address)
     if out is not None:
         folder_for("--out", out)
@@ -94,11 +130,15 @@ def _chosen(ids: list[str], everything: bool) -> list[Claim]:
     known = load_all()
     if everything == bool(ids):
         raise InputError("Name the claims to run, or give --all: `inweights claims list` shows them.")
+    papers: dict[str, list[str]] = {}
+    for claim in known.values():
+        papers.setdefault(claim.paper.key, []).append(claim.id)
     problems = Problems()
     for id in ids:
-        problems.unless(id in known, str(unknown("claim", id, known)))
+        problems.unless(id in known or id in papers, str(unknown("claim", id, [*known, *papers])))
     problems.stop()
-    return list(known.values()) if everything else [known[id] for id in dict.fromkeys(ids)]
+    wanted = list(known) if everything else [i for id in ids for i in papers.get(id, [id])]
+    return [known[id] for id in dict.fromkeys(wanted)]
 
 
 @contextmanager
@@ -135,11 +175,15 @@ def _live(
 
 
 def _keep(out: Path, entry: Entry) -> None:
-    """Beside what earlier runs found of other claims."""
+    """Beside what earlier runs found of other claims. What could not be run does not take the place of a verdict."""
     from inweights._files import write_atomic
+    from inweights.claims import Verdict
     from inweights.report._claims import results, write_figure
 
-    found = results(out) | {entry.id: entry}
+    found = results(out)
+    if entry.verdict is Verdict.NOT_RUN and entry.id in found:
+        return
+    found[entry.id] = entry
     write_atomic(out / "results.jsonl", "".join(e.line() + "\n" for e in found.values()))
     write_figure(out, entry)
 
@@ -167,13 +211,20 @@ def _cost(claim: Claim) -> str:
 
 
 def _about(claim: Claim) -> dict[str, Any]:
+    from inweights.claims import criteria
+
     return {
         "id": claim.id,
         "paper": claim.paper.title,
+        "authors": claim.paper.authors,
         "arxiv": claim.paper.arxiv,
         "where": claim.where,
         "sentence": claim.sentence,
+        "measured": claim.measured,
         "control": claim.control,
+        "settings": claim.settings,
+        "precondition": claim.precondition,
+        "criteria": {name: str(c) for name, c in criteria()[claim.id].quantities.items()},
         "needs": list(claim.needs),
         "cost": list(claim.cost),
         "repeats": claim.repeats or None,
@@ -189,6 +240,7 @@ def _told(entry: Entry) -> dict[str, Any]:
         "why": entry.why,
         "trials": entry.trials,
         "seconds": entry.seconds,
+        "told": entry.told,
         "quantities": {
             name: {
                 "measured": j.value.value,
@@ -196,6 +248,8 @@ def _told(entry: Entry) -> dict[str, Any]:
                 "criterion": wanted,
                 "control": j.control and j.control.value,
                 "verdict": str(j.verdict),
+                "trials": entry.seen[name][0],
+                "control_trials": entry.seen[name][1],
             }
             for (name, j), (_, _, wanted, _) in zip(entry.quantities.items(), measured(entry), strict=True)
         },

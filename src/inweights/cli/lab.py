@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from inweights._errors import InputError, Problems
+from inweights.cli._device import usable
 from inweights.cli._output import Json, Seed, emit, progress, say, table
 from inweights.cli.lab_sweep import Changes, sweep_command
 
@@ -86,7 +87,7 @@ def train_command(
 
     recipe = read(name)
     recipe = changed(recipe, change) if change else recipe
-    _usable(device)
+    usable(device)
     folder = out or Path(Path(name).stem)
     with progress() as bars:
         bar = bars.add_task("training", total=recipe.steps, note="")
@@ -197,7 +198,7 @@ def _measured(
     from inweights.lab.tasks import SHIFTS
     from inweights.lab.zoo import trained
 
-    _usable(device)
+    usable(device)
     model, recipe, _ = trained(name)
     task = recipe.make_task()
     if against and task.loss == "tokens":
@@ -230,13 +231,3 @@ def made(registry: Registry[T], text: str) -> T:
             problems.unless(plain, f"`{key}` of {name} is no plain number or list: give it in Python.")
     problems.stop()
     return registry.make(name, **settings)
-
-
-def _usable(device: str) -> None:
-    """Refuses a device that is not there."""
-    import torch
-
-    if device not in ("cpu", "cuda"):
-        raise InputError(f"--device is {device!r}, but must be cpu or cuda.")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device is 'cuda', but torch sees no GPU here: leave it out.")

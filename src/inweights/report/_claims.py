@@ -138,8 +138,7 @@ def page(entries: Mapping[str, Entry]) -> str:
     lines += [f"{total}. {more} more say what another one says and are not counted.\n" if more else f"{total}.\n"]
     papers = list(dict.fromkeys(CLAIMS[id].paper for id in entries))
     for paper in papers:
-        title = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
-        lines.append(f"## {title}\n")
+        lines.append(f"## {paper}\n")
         lines += ["| claim | verdict | measured | criterion | control |", "|---|---|---|---|---|"]
         own = [e for id, e in entries.items() if CLAIMS[id].paper == paper]
         for entry in own:
