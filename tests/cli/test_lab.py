@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,35 @@ def test_settings_that_cannot_be_typed(trained: Path) -> None:
         "eval", trained, "--prompts", "8", "--against", "gd++:rates=[0.5,0.5],curvatures=[0.1,0.1]", "--json"
     ).stdout)  # fmt: skip
     assert len(told["curves"]) == 2
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_damaged_model_is_not_called_trained(trained: Path, tmp_path: Path, left: int) -> None:
+    shutil.copytree(trained, tmp_path / "again")
+    path = tmp_path / "again" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:left])
+    assert "delete it to go on." in " ".join(refused("train", "linear-5", *SMALL, "--out", path.parent).split())
+    path.unlink()
+    assert "already" in run("train", "linear-5", *SMALL, "--out", path.parent).stdout
+    assert path.is_file()
+
+
+def test_small_errors_are_shown_with_their_interval(trained: Path) -> None:
+    args = ("eval", trained, "--prompts", "8", "--against", "ols", "--shift", "scaled-inputs:factor=3")
+    told = json.loads(run(*args, "--json").stdout)
+    lines = run(*args).stdout.splitlines()
+    assert any("scaled-inputs:factor=3.0" in line for line in lines)
+    at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["ols"])
+    last = told["curves"]["ols"][-1]
+    assert 0 < last < 5e-5
+    assert lines[at].split()[-1] == f"{last:.3g}"
+    assert lines[at + 1].split()[-1] == f"±{(told['high']['ols'][-1] - told['low']['ols'][-1]) / 2:.2g}"
+
+
+def test_figures_of_two_shifts_are_two(trained: Path, tmp_path: Path) -> None:
+    for factor in ("3", "5"):
+        run("plot", trained, "--out", tmp_path, "--prompts", "8", "--shift", f"scaled-inputs:factor={factor}")
+    assert {p.stem for p in tmp_path.glob("*.png")} == {f"small-scaled-inputs-factor={f}" for f in ("3.0", "5.0")}
 
 
 def test_a_truncated_model_is_refused(trained: Path, tmp_path: Path) -> None:

@@ -83,12 +83,12 @@ def train_command(
     as_json: Json = False,
 ) -> None:
     """Train a model by a recipe; goes on where it was stopped."""
-    from inweights.lab.training import Progress, changed, read, train
+    from inweights.lab.training import Progress, check_model, read, train
 
-    recipe = read(name)
-    recipe = changed(recipe, change) if change else recipe
+    recipe = read(name, change)
     usable(device)
     folder = out or Path(Path(name).stem)
+    check_model(folder)
     with progress() as bars:
         bar = bars.add_task("training", total=recipe.steps, note="")
 
@@ -149,9 +149,11 @@ def eval_command(
         )
         return
     last = len(next(iter(bands.values())).mean) - 1
-    shown = sorted({round(last * i / 8) for i in range(9)})
-    rows = [(who, *(f"{b.mean[i]:.4f}" for i in shown)) for who, b in bands.items()]
-    table(("after", *(str(i) for i in shown)), rows, title=f"{name}: {UNITS[recipe.make_task().loss]}")
+    shown = sorted({round(last * i / 6) for i in range(7)})
+    rows = [(who, *(f"{b.mean[i]:.3g}\n±{(b.high[i] - b.low[i]) / 2:.2g}" for i in shown)) for who, b in bands.items()]
+    of = ", ".join(filter(None, (name, _in_full(shift))))
+    units = UNITS[recipe.make_task().loss]
+    table(("after", *(str(i) for i in shown)), rows, title=f"{of}: {units}, ± half the 95% interval")
 
 
 @lab.command("plot")
@@ -174,8 +176,9 @@ def plot_command(
     from inweights.lab import UNITS
     from inweights.report import write_curves
 
-    stem = f"{Path(name).stem}{'-' + shift.partition(':')[0] if shift else ''}"
-    title = f"{Path(name).stem}: {recipe.task.kind}{', ' + shift if shift else ''}"
+    law = _in_full(shift)
+    stem = "-".join(filter(None, (Path(name).stem, law.replace(":", "-").replace(",", "-"))))
+    title = f"{Path(name).stem}: {recipe.task.kind}{', ' + law if law else ''}"
     figure, data = write_curves(out / stem, title, found, UNITS[recipe.make_task().loss])
     if as_json:
         emit({"figure": str(figure), "table": str(data)})
@@ -212,6 +215,16 @@ def _measured(
     clean = recipe.target == "clean"
     found = curves(task, length, predictors, source=source, prompts=prompts, seed=seed, device=device, clean=clean)
     return recipe, found
+
+
+def _in_full(shift: str) -> str:
+    """A shift as `made` reads it, with all its settings; nothing for none."""
+    from dataclasses import asdict
+
+    from inweights.lab.tasks import SHIFTS
+
+    settings = [f"{key}={value}" for key, value in asdict(made(SHIFTS, shift)).items()] if shift else []
+    return ":".join(filter(None, (shift.partition(":")[0], ",".join(settings))))
 
 
 def made(registry: Registry[T], text: str) -> T:

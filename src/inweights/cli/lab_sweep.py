@@ -33,10 +33,9 @@ def sweep_command(
 ) -> None:
     """Train a recipe with every combination of some settings; goes on where it was stopped."""
     from inweights.lab.sweep import cells, rows, sweep, write_table
-    from inweights.lab.training import changed, read
+    from inweights.lab.training import read
 
-    recipe = read(name)
-    wanted = cells(changed(recipe, change) if change else recipe, grid or [])
+    wanted = cells(read(name, change), grid or [])
     with progress() as bars:
         bar = bars.add_task("sweeping", total=len(wanted), note="")
 

@@ -8,6 +8,7 @@ import pytest
 
 from inweights import InputError
 from inweights.lab.training import Recipe, changed, parse, read
+from inweights.lab.training._recipe import RECIPES
 
 
 def sentences(recipe: Recipe, *settings: str) -> list[str]:
@@ -55,6 +56,17 @@ def test_a_recipe_survives_its_own_json(small: Recipe) -> None:
 
     whole = changed(small, ["betas=[0.8,0.95]", "curriculum.dims=2", "optimiser=muon"])
     assert parse(json.loads(whole.model_dump_json()), "test") == whole != small
+
+
+def test_what_a_file_lacks_can_be_set(tmp_path: Path) -> None:
+    lines = (RECIPES / "linear-5.toml").read_text().splitlines()
+    path = tmp_path / "my.toml"
+    path.write_text("\n".join(line for line in lines if not line.startswith("steps")))
+    with pytest.raises(InputError, match=r"`steps` is missing"):
+        read(str(path))
+    assert read(str(path), ["steps=7"]) == changed(read("linear-5"), ["steps=7"])
+    with pytest.raises(InputError, match=r"my.toml with --set: `steps` is 0"):
+        read(str(path), ["steps=0"])
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Training: recipes, one loop for a CPU, a GPU or several processes, and checkpoints."""
 
+from inweights.lab.training._checkpoint import check_model as check_model
 from inweights.lab.training._checkpoint import load as load
 from inweights.lab.training._loop import Progress as Progress
 from inweights.lab.training._loop import Trained as Trained

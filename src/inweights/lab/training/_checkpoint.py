@@ -29,16 +29,19 @@ def write(path: Path, tensors: dict[str, Tensor], recipe: Recipe, **about: Any) 
     return write_atomic(path, save({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, metadata))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], Recipe, dict[str, Any]]:
-    """What `write` wrote. A damaged file is refused with a sentence."""
-    with _opened(path) as file:
+AGAIN = "train it again, or name another file"
+
+
+def read_tensors(path: Path, fix: str = AGAIN) -> tuple[dict[str, Tensor], Recipe, dict[str, Any]]:
+    """What `write` wrote. A damaged file is refused with a sentence that ends with what to do about it."""
+    with _opened(path, fix) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-    return tensors, *read_about(path)
+    return tensors, *read_about(path, fix)
 
 
-def read_about(path: Path) -> tuple[Recipe, dict[str, Any]]:
+def read_about(path: Path, fix: str = AGAIN) -> tuple[Recipe, dict[str, Any]]:
     """The recipe and the plain values alone."""
-    with _opened(path) as file:
+    with _opened(path, fix) as file:
         metadata = file.metadata() or {}
     try:
         return parse(json.loads(metadata["recipe"]), str(path)), json.loads(metadata["about"])
@@ -49,12 +52,18 @@ def read_about(path: Path) -> tuple[Recipe, dict[str, Any]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path, fix: str) -> Iterator[Any]:
     try:
         with safe_open(path, "pt") as file:
             yield file
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{str(path)!r} cannot be read, it is damaged or no checkpoint: {error}.") from None
+        raise InputError(f"{str(path)!r} cannot be read, it is damaged or no checkpoint ({error}): {fix}.") from None
+
+
+def check_model(folder: Path) -> None:
+    """Stops if the trained model in this folder is damaged; it may be missing."""
+    if (folder / MODEL).is_file():
+        read_about(folder / MODEL, "delete it to go on")
 
 
 def resume(run: Run, folder: Path) -> dict[str, Any]:
@@ -62,7 +71,7 @@ def resume(run: Run, folder: Path) -> dict[str, Any]:
     path = folder / CHECKPOINT
     if not path.is_file():
         return {}
-    tensors, recipe, about = read_tensors(path)
+    tensors, recipe, about = read_tensors(path, "delete it to begin anew")
     if recipe != run.recipe:
         differ = [k for k in Recipe.model_fields if getattr(recipe, k) != getattr(run.recipe, k)]
         raise InputError(

@@ -155,8 +155,8 @@ def names() -> list[str]:
     return sorted(p.stem for p in RECIPES.glob("*.toml"))
 
 
-def read(name_or_path: str) -> Recipe:
-    """A recipe by its name, or from a TOML file."""
+def read(name_or_path: str, settings: list[str] | None = None) -> Recipe:
+    """A recipe by its name, or from a TOML file, with some values replaced as by `changed`: also such as it lacks."""
     path = Path(name_or_path) if name_or_path.endswith(".toml") else RECIPES / f"{name_or_path}.toml"
     if not path.is_file():
         if path.parent == RECIPES:
@@ -166,7 +166,13 @@ def read(name_or_path: str) -> Recipe:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{name_or_path!r} is no TOML file: {error}.") from None
-    return parse(values, name_or_path)
+    try:
+        recipe = parse(values, name_or_path)
+    except InputError:
+        if not settings:
+            raise
+        return parse(_merged(values, settings), f"{name_or_path} with --set")
+    return changed(recipe, settings) if settings else recipe
 
 
 def changed(recipe: Recipe, settings: list[str], where: str = "--set") -> Recipe:
@@ -174,7 +180,10 @@ def changed(recipe: Recipe, settings: list[str], where: str = "--set") -> Recipe
 
     `where` they were given is what errors begin with.
     """
-    values = recipe.model_dump()
+    return parse(_merged(recipe.model_dump(), settings), where)
+
+
+def _merged(values: dict[str, Any], settings: list[str]) -> dict[str, Any]:
     for setting in settings:
         key, found, text = setting.partition("=")
         if not found:
@@ -187,4 +196,4 @@ def changed(recipe: Recipe, settings: list[str], where: str = "--set") -> Recipe
             if not isinstance(place, dict):
                 raise InputError(f"{setting!r}: `{part}` has no settings of its own.")
         place[last] = value(text)
-    return parse(values, where)
+    return values
