@@ -55,6 +55,14 @@ def test_list() -> None:
     assert line.split()[3:5] == ["5", f"{lsa['quality'][-1]:.2g}"]
 
 
+def test_the_readme_counts_what_is_listed() -> None:
+    told = json.loads(run("list", "--json").stdout)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    words = {"tasks": "tasks (", "shifts": "ways to", "predictors": "classical predictors", "models": "architectures"}
+    for kind, word in words.items():
+        assert f" {len(told[kind])} {word}" in readme, kind
+
+
 def test_eval(trained: Path) -> None:
     told = json.loads(run("eval", trained, "--prompts", "64", "--json").stdout)
     assert "model" in told["curves"]

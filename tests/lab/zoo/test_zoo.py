@@ -76,6 +76,22 @@ def test_a_folder_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.Mo
     assert find("lsa-1") == Path("lsa-1/model.safetensors")
 
 
+def test_what_is_not_trained_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find("lsa-1@0") == find("lsa-1")
+    with pytest.raises(
+        InputError, match=r"seeds 0, 1, 2, 3, 4: run `inweights lab train lsa-1 --set seed=9 --out lsa-1@9"
+    ):
+        find("lsa-1@9")
+    bare = next(name for name in recipes() if name not in names())
+    with pytest.raises(InputError, match=f"The recipe '{bare}' is not trained: run `inweights lab train {bare}` first"):
+        find(bare)
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "metrics.jsonl").write_text("")
+    with pytest.raises(InputError, match=r"The training in 'begun' is unfinished: run .*--out begun"):
+        find("begun")
+
+
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r"no trained model 'lsa-11': the zoo has .*lsa-1"):
         find("lsa-11")

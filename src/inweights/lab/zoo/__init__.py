@@ -9,7 +9,8 @@ from typing import Any
 from inweights._errors import InputError
 from inweights.lab.models import Learner
 from inweights.lab.training import Recipe, changed, load, read
-from inweights.lab.training._checkpoint import MODEL, read_about
+from inweights.lab.training import names as recipes
+from inweights.lab.training._checkpoint import CHECKPOINT, METRICS, MODEL, read_about
 
 ZOO = Path(__file__).parent
 
@@ -40,8 +41,21 @@ def find(name_or_path: str) -> Path:
         return outside / MODEL
     if outside.is_file():
         return outside
-    if name_or_path in names():
-        return ZOO / f"{name_or_path}.safetensors"
+    if any((outside / file).is_file() for file in (CHECKPOINT, METRICS)):
+        raise InputError(
+            f"The training in {name_or_path!r} is unfinished: run `inweights lab train RECIPE --out {name_or_path}` "
+            "as it was begun, and it goes on."
+        )
+    base, _, seed = name_or_path.partition("@")
+    name = base if seed == "0" else name_or_path
+    if name in names():
+        return ZOO / f"{name}.safetensors"
+    if base in recipes() and (name == base or seed.isdecimal()):
+        with_seed = f" --set seed={seed} --out {name}" if name != base else ""
+        here = f"; the zoo has its seeds {', '.join(map(str, seeds(base)))}" if seeds(base) else ""
+        raise InputError(
+            f"The recipe {name!r} is not trained{here}: run `inweights lab train {base}{with_seed}` first."
+        )
     near = difflib.get_close_matches(name_or_path, names(), n=3, cutoff=0.4) or names()
     raise InputError(
         f"There is no trained model {name_or_path!r}: the zoo has {', '.join(near) or 'none'}, and "
