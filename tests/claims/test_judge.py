@@ -31,6 +31,9 @@ def verdict(criterion: Criterion, values: list[float], controls: list[float] | N
         (BELOW, [0.1, 0.2, 0.3], [0.1, 1.0, 2.0], Verdict.INCONCLUSIVE),  # the control straddles
         (BELOW, [0.1, 0.2, math.nan], [5.0, 6.0, 7.0], Verdict.INCONCLUSIVE),
         (BELOW, [0.1, 0.2, 0.3], [5.0, 6.0, math.inf], Verdict.INCONCLUSIVE),
+        (BELOW, [0.1, 0.2, math.inf], [5.0, 6.0, 7.0], Verdict.FAIL),  # infinite is outside of any bound
+        (EACH, [0.1, math.inf], [2.1, 9.0], Verdict.FAIL),
+        (EACH, [0.1, math.nan], [2.1, 9.0], Verdict.INCONCLUSIVE),
         (EACH, [0.1, 0.9], [2.1, 9.0], Verdict.PASS),
         (EACH, [0.1, 1.1], [2.1, 9.0], Verdict.FAIL),  # the worst counts
         (EACH, [0.1, 0.9], [1.5, 9.0], Verdict.INCONCLUSIVE),  # of the control, the best: it misses, but not far enough
@@ -54,8 +57,11 @@ def test_all_quantities_must_pass_and_one_is_enough_to_fail() -> None:
     far = [[9.0], [9.5]]
     assert judge(two, {"a": ([[0.1], [0.2]], far), "b": ([[0.1], [0.2]], far)})[0] is Verdict.PASS
     assert judge(two, {"a": ([[0.1], [0.2]], far), "b": ([[5.0], [5.1]], far)})[0] is Verdict.FAIL
-    # A failure beside a control that holds says nothing: the measurement may be broken.
-    assert judge(two, {"a": ([[0.1], [0.2]], [[0.1], [0.1]]), "b": ([[5.0], [5.1]], far)})[0] is Verdict.INCONCLUSIVE
+    # A failure whose own control is as it should be stands, whatever another control does; without one it does not.
+    loose = {"a": ([[0.1], [0.2]], [[0.1], [0.1]]), "b": ([[5.0], [5.1]], far)}
+    assert judge(two, loose)[0] is Verdict.FAIL
+    bare = Criteria({"a": BELOW, "b": Criterion(Bound.of("<1"), each=False, controlled=False)})
+    assert judge(bare, loose)[0] is Verdict.INCONCLUSIVE
     with pytest.raises(ValueError, match="the criteria are about"):
         judge(two, {"a": ([[0.1]], far)})
     with pytest.raises(ValueError, match="a control is missing"):
@@ -125,6 +131,15 @@ def test_intervals_cover_means(units: int) -> None:
     # One unit a trial, all alike, is no interval at all.
     alone = resampled([torch.ones(1, dtype=torch.float64)] * 5)
     assert alone.low == alone.high == 1
+
+
+@pytest.mark.parametrize(("right", "low"), [(20, 0.839), (19, 0.764), (0, 0.0)])
+def test_of_zeros_and_ones_the_interval_is_at_least_wilsons(right: int, low: float) -> None:
+    """Wilson's for so many of 20; without it, all alike would be certain."""
+    units = torch.cat([torch.ones(right), torch.zeros(20 - right)]).double()
+    found = resampled(list(units.view(4, 5)))
+    assert 0 <= found.low <= low + 1e-3
+    assert found.low < found.high <= 1
 
 
 @pytest.mark.parametrize("text", ["<1e-10", ">0.5", "-0.02..0.02"])

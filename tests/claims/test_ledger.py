@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from inweights import InputError
 from inweights.claims import CLAIMS, Entry, Found, NotHereError, Plot, Trial, Verdict, _code, claim, load_all, run
@@ -63,6 +65,14 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Counted
 def entry(quick: bool = True) -> Entry:
     (found,) = run([CLAIMS[ID]], quick=quick)
     return found
+
+
+@pytest.mark.parametrize("value", [[], torch.zeros(0)])
+def test_a_trial_without_numbers_is_broken_and_ends_nothing(counted: Counted, value: Any) -> None:
+    counted.found = Found({"error": (value, 0.5)})
+    found = entry()
+    assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
+    assert found.why == "its trials found different quantities, or no numbers"
 
 
 def test_trials_are_made_once(counted: Counted) -> None:
@@ -144,7 +154,7 @@ class Part:
         return WIDTH
 
 def helper(trial):
-    return Part().size()
+    return Part().size() + NOISE[0]
 
 def other(trial):
     return 1
@@ -159,9 +169,10 @@ def measure(trial):
     [
         ("", "", True),
         ("return (lambda: helper(trial))()", "return (lambda: 2 * helper(trial))()", False),
-        ("return Part().size()", "return Part().size() + 1", False),
+        ("return Part().size() + NOISE[0]", "return Part().size()", False),
         ("return WIDTH", "return WIDTH + 1", False),
         ("WIDTH, NOISE = 3", "WIDTH, NOISE = 4", False),
+        ("NOISE = 3, [1]", "NOISE = 3, [2]", False),
         ("return 1", "return 2", True),  # nobody asks for it
     ],
 )

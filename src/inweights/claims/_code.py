@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -60,8 +61,9 @@ def program(measure: Callable[..., Any]) -> str:
                 continue
             for used in _names(function.__code__):
                 value = function.__globals__.get(used)
-                if isinstance(value, int | float | str | tuple | range):
-                    parts[f"{function.__module__}.{used}"] = repr(value)
+                if isinstance(value, int | float | str | tuple | range | list | dict | set | frozenset):
+                    plain = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+                    parts[f"{function.__module__}.{used}"] = re.sub(r" at 0x[0-9a-f]+", "", repr(plain))
                 elif callable(value) and _of_the_ledger(inspect.unwrap(value)):
                     waiting.append(value)
     return hashlib.sha256("\n".join(f"{k}: {parts[k]}" for k in sorted(parts)).encode()).hexdigest()[:16]

@@ -55,14 +55,16 @@ Samples = Sequence[Sequence[float]]
 def judge(criteria: Criteria, found: dict[str, tuple[Samples, Samples | None]]) -> tuple[Verdict, dict[str, Judged]]:
     """The verdict of a claim, and of each of its quantities.
 
-    One that fails is enough to fail; all must pass to pass. A control that does not fail is never a pass.
+    One that fails, its own control being as it should, is enough to fail; all must pass to pass. A control that does
+    not fail is never a pass.
     """
     if set(found) != set(criteria.quantities):
         raise ValueError(f"found {sorted(found)}, but the criteria are about {sorted(criteria.quantities)}")
     judged = {name: _judged(c, *found[name]) for name, c in criteria.quantities.items()}
     verdicts = {j.verdict for j in judged.values()}
     loose = any(j.why for j in judged.values())
-    if Verdict.FAIL in verdicts and not loose:
+    failed = [criteria.quantities[name] for name, j in judged.items() if j.verdict is Verdict.FAIL]
+    if any(c.controlled or not loose for c in failed):
         return Verdict.FAIL, judged
     return (Verdict.PASS if verdicts == {Verdict.PASS} else Verdict.INCONCLUSIVE), judged
 
@@ -76,8 +78,8 @@ def _judged(criterion: Criterion, values: Samples, controls: Samples | None) -> 
         # The control is judged at its best: the number that comes nearest to holding.
         best = _worst(criterion.control, controls) if criterion.control else _best(criterion.bound, controls)
         control = best if criterion.each else resampled(_tensors(controls))
-    if not value.finite:
-        return Judged(value, control, Verdict.INCONCLUSIVE, "not a finite number")
+    if math.isnan(value.value):
+        return Judged(value, control, Verdict.INCONCLUSIVE, "not a number")
     if control is not None:
         fails = criterion.control.holds if criterion.control else criterion.bound.misses
         if not (control.finite and fails(control.low, control.high)):
@@ -104,7 +106,7 @@ def _best(bound: Bound, samples: Samples) -> Interval:
 
 def _extreme(samples: Samples, by: Callable[[float], float]) -> Interval:
     numbers = [n for trial in samples for n in trial]
-    found = max(numbers, key=by) if all(map(math.isfinite, numbers)) else math.nan
+    found = math.nan if any(map(math.isnan, numbers)) else max(numbers, key=by)
     return Interval(found, found, found)
 
 
@@ -112,23 +114,29 @@ def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interva
     """The mean over trials of their means, and its 95% bootstrap interval: trials are drawn again, and units in each.
 
     Of a few trials the bootstrap sees too little: among five it would hold the truth in 84 of 100 cases. The interval
-    is therefore widened as Student's is against the normal one.
+    is therefore widened as Student's is against the normal one. Of zeros and ones alone, which can be all alike by
+    chance, it is at least Wilson's.
     """
-    if not all(bool(t.isfinite().all()) for t in trials):
-        return Interval(math.nan, math.nan, math.nan)
+    value = torch.stack([t.mean() for t in trials]).mean().item()
+    if not math.isfinite(value):
+        return Interval(value, value, value)
     generator = torch.Generator().manual_seed(seed)
     means = []
     for trial in trials:
         again = torch.randint(len(trial), (draws, len(trial)), generator=generator)
         means.append(trial[again].mean(1))
-    value = torch.stack([t.mean() for t in trials]).mean().item()
     few = max(len(t) for t in trials) if len(trials) == 1 else len(trials)
     chosen = torch.randint(len(trials), (draws, len(trials)), generator=generator)
     drawn = torch.stack(means, 1).gather(1, chosen).mean(1)
     low, high = drawn.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
     student = float(stats.t.ppf(0.975, few - 1) / stats.norm.ppf(0.975)) if few > 1 else 1.0
     wide = student * (few / max(1, few - 1)) ** 0.5
-    return Interval(value, value - wide * (value - low), value + wide * (high - value))
+    low, high = value - wide * (value - low), value + wide * (high - value)
+    units = torch.cat(trials)
+    if len(units) > len(trials) and bool(((units == 0) | (units == 1)).all()):
+        wilson = stats.binomtest(int(units.sum()), len(units)).proportion_ci(method="wilson")
+        low, high = max(0.0, min(low, wilson.low)), min(1.0, max(high, wilson.high))
+    return Interval(value, low, high)
 
 
 def band(lines: Tensor) -> tuple[list[float], list[float], list[float]]:

@@ -160,6 +160,10 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
     """What follows from the trials of a claim."""
     needed = criteria()[id]
     there = [t for t in trials if t.outcome == "found"]
+    odd = next((t for t in there if not _whole(t, there[0])), None)
+    if odd is not None:  # it must not end the run of the others
+        there, why = [], "its trials found different quantities, or no numbers"
+        trials = [Kept.of(None, "broken", why, t.seconds) for t in trials]
     about: dict[str, Any] = {
         "criteria": {name: str(c) for name, c in needed.quantities.items()},
         "trials": len(there),
@@ -205,6 +209,14 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
         lacking = next(t.message for t in trials if t.outcome == "not here")
         verdict, why = Verdict.INCONCLUSIVE, f"{len(there)} of {len(trials)} trials: {lacking}"
     return Entry(id, verdict, judged, why=why, **about)
+
+
+def _whole(one: Kept, other: Kept) -> bool:
+    """Whether a trial has numbers for all that another one has."""
+    alike = {name: c is None for name, (_, c) in one.quantities.items()} == {
+        name: c is None for name, (_, c) in other.quantities.items()
+    }
+    return alike and all(v and (c is None or c) for v, c in one.quantities.values())
 
 
 def made_with() -> dict[str, str]:
