@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from inweights.claims import Verdict, criteria, judge
-from inweights.claims._criteria import Bound, Criteria, Criterion
+from inweights.claims._criteria import Bound, Criteria, Criterion, changes
 from inweights.claims._judge import resampled
 
 BELOW = Criterion(Bound.of("<1"), each=False)
@@ -93,6 +93,13 @@ def test_a_sabotaged_control_never_passes(id: str) -> None:
             found, judged = judge(needed, sabotaged)
             assert found is Verdict.INCONCLUSIVE
             assert judged[name].why == "the control did not fail"
+
+
+def test_every_change_says_why_and_what_had_been_seen() -> None:
+    assert changes()
+    for change in changes():
+        assert change.claim in criteria() or change.now.startswith("deleted")
+        assert all((change.was, change.now, change.reason, change.seen))
 
 
 @given(

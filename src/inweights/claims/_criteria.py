@@ -70,13 +70,14 @@ class Criteria:
 
 @dataclass(frozen=True)
 class Change:
-    """A criterion that was changed after it was written down, and why."""
+    """A criterion, or what it is about, that was changed after it was written down: why, and what had been seen."""
 
     claim: str
     date: str
     was: str
     now: str
     reason: str
+    seen: str
 
 
 @cache

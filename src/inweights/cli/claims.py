@@ -67,7 +67,7 @@ def show_command(
     for name, criterion in criteria()[id].quantities.items():
         say(f"{'criterion':<13} {name}: {criterion}")
     for c in changed:
-        say(f"{'changed':<13} {c.date}, {c.was} → {c.now}. {c.reason}")
+        say(f"{'changed':<13} {c.date}, {c.was} → {c.now}. {c.reason} Seen before: {c.seen}.")
     say(f"{'needs':<13} {', '.join(claim.needs) or 'nothing'}; {_cost(claim)} (quick / full)")
     if last is not None:
         say(f"{'last verdict':<13} {_last(last)}: {_numbers(last)}" + (f" ({last.why})" if last.why else ""))

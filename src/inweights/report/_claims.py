@@ -150,8 +150,9 @@ def page(entries: Mapping[str, Entry]) -> str:
         for entry in own:
             lines += _claim(entry)
     lines += ["## Criteria that were changed\n"]
-    changed = changes()
-    lines += [f"- {c.date}, `{c.claim}`: {c.was} → {c.now}. {c.reason}" for c in changed] or ["None."]
+    lines += [f"- {c.date}, `{c.claim}`: {c.was} → {c.now}. {c.reason} Seen before: {c.seen}." for c in changes()] or [
+        "None."
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
