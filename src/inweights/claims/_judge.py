@@ -114,8 +114,7 @@ def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interva
     """The mean over trials of their means, and its 95% bootstrap interval: trials are drawn again, and units in each.
 
     Of a few trials the bootstrap sees too little: among five it would hold the truth in 84 of 100 cases. The interval
-    is therefore widened as Student's is against the normal one. Of zeros and ones alone, which can be all alike by
-    chance, it is at least Wilson's.
+    is therefore widened as Student's is against the normal one.
     """
     value = torch.stack([t.mean() for t in trials]).mean().item()
     if not math.isfinite(value):
@@ -132,10 +131,6 @@ def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interva
     student = float(stats.t.ppf(0.975, few - 1) / stats.norm.ppf(0.975)) if few > 1 else 1.0
     wide = student * (few / max(1, few - 1)) ** 0.5
     low, high = value - wide * (value - low), value + wide * (high - value)
-    units = torch.cat(trials)
-    if len(units) > len(trials) and bool(((units == 0) | (units == 1)).all()):
-        wilson = stats.binomtest(int(units.sum()), len(units)).proportion_ci(method="wilson")
-        low, high = max(0.0, min(low, wilson.low)), min(1.0, max(high, wilson.high))
     return Interval(value, low, high)
 
 
