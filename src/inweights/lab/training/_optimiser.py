@@ -52,6 +52,7 @@ class Optimiser:
             for group in self.adam.param_groups:
                 group["lr"] = rate.item()
         if overflow is not None:
+            # As GradScaler says it to a fused optimiser, which has no typed attribute for it.
             self.adam.grad_scale, self.adam.found_inf = None, overflow  # type: ignore[attr-defined]
         self.adam.step()
         self.muon.step(rate, overflow)
