@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from inweights.claims._trial import Trial
+from inweights.lab import Draw
 from inweights.lab._curves import Source
 from inweights.lab.models import LSA, LSAModel, gdpp_construction
-from inweights.lab.tasks import Sample
+from inweights.lab.tasks import Linear, Sample
 
 Answers = Callable[[Tensor, Tensor], Tensor]
 """Inputs and labels of prompts to answers for their last points, `(batch, 1)`."""
@@ -30,6 +31,34 @@ def trained(trial: Trial, name: str) -> LSAModel:
     model = trial.trained(name).double().requires_grad_(False)
     assert isinstance(model, LSAModel)
     return model
+
+
+class OtherLaw(NamedTuple):
+    """Linear functions of inputs from another law than U(−½, ½), with its mean square: "normal", "laplace", or
+    "exponential", which is Laplace's above 0."""
+
+    law: str
+    dims: int
+
+    def sample(self, draw: Draw, points: int) -> Sample:
+        shape = points, self.dims
+        xs = draw.normal(*shape) if self.law == "normal" else -draw.uniform(*shape).log() / 2**0.5
+        if self.law == "laplace":
+            xs = xs * (2 * draw.bernoulli(0.5, *shape) - 1)
+        ys, hidden = Linear(dims=self.dims).labels(draw, xs / 12**0.5)
+        return Sample(xs / 12**0.5, ys, hidden)
+
+
+class NoiseForLabels(NamedTuple):
+    """Prompts of a source in which so many examples have a standard normal number as their label."""
+
+    source: Source
+    replaced: int
+
+    def sample(self, draw: Draw, points: int) -> Sample:
+        sample = self.source.sample(draw, points)
+        noise = draw.normal(self.replaced).to(sample.ys)
+        return sample._replace(ys=torch.cat([noise, sample.ys[:, self.replaced :]], 1))
 
 
 @torch.no_grad()

@@ -125,13 +125,14 @@ def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: i
 def ridge(trial: Trial) -> Found:
     """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
 
-    Measured: for each noise level, whether the penalty whose answers are nearest to the decoder's, after 1 to d − 1
-    examples, is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
+    Measured: for each noise level and each number of examples from 1 to d − 1, whether the penalty whose answers are
+    nearest to the decoder's is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
 
     Control: a decoder of 2 layers, too, that was trained without noise, on the same prompts.
 
-    Settings: d = 5, σ = 0.5, 1 and 2, and τ = 1 throughout (the paper varies both), a decoder of 2 layers of width 32
-    for each, trained on clean labels of the queries (which has the same best answer).
+    Settings: d = 5, σ = 0.5, 1 and 2, a decoder of 2 layers of width 32 for each, trained on clean labels of the
+    queries (which has the same best answer). τ is 1 throughout, where the paper varies it, too; what it adds to σ/τ is
+    a scale of all labels. So that λ depends on τ is not measured.
     """
     hits: list[float] = []
     controls: list[float] = []
@@ -142,11 +143,13 @@ def ridge(trial: Trial) -> Found:
         ridges = answers(sample, *(Ridge(penalty=p) for p in PENALTIES))
         for model, into in ((f"ridge-{name}", hits), ("depth-2", controls)):
             (own,) = answers(sample, trial.trained(model))
-            away = [apart(own, r) for r in ridges]
-            best = PENALTIES[nearest(away)]
-            into.append(float(noise**2 / 2.01 < best < noise**2 * 2.01))
+            # (penalties, numbers of examples)
+            away = torch.stack([(own - r).square().mean(0) / DIMS for r in ridges])
+            best = [PENALTIES[i] for i in away.argmin(0).tolist()]
+            into += [float(noise**2 / 2.01 < each < noise**2 * 2.01) for each in best]
             if into is hits:
-                told |= {f"penalty at noise {name}": best, f"distance to it at noise {name}": min(away)}
+                told[f"penalty at noise {name}"] = PENALTIES[int(away.mean(1).argmin())]
+                told[f"distance to it at noise {name}"] = away.mean(1).min().item()
     return Found({"hits": (hits, controls)}, told=told)
 
 
@@ -154,10 +157,10 @@ def ridge(trial: Trial) -> Found:
 def phases(trial: Trial) -> Found:
     """As transformers get deeper, they go from one step of gradient descent to ridge regression to least squares.
 
-    Measured: the rank correlation of depth with the algorithm whose answers are nearest, those three counted in this
-    order. It is above 0.9 only if all three occur, in order.
+    Measured: whether the algorithms whose answers are nearest to those of decoders of growing depth are all three, in
+    this order: 1 or 0 for each training.
 
-    Control: the same decoders before their training. Where all are nearest to the same one, the correlation is 0.
+    Control: the same decoders before their training.
 
     Settings: d = 5, width 40, 1, 2, 4 and 8 layers (the paper: d = 8 and 16, the best width for each depth), 1 to d − 1
     examples; one step on the sum of squares at the best of ten rates from 0.01 to 0.1, ridge regression at the best of
@@ -177,7 +180,7 @@ def phases(trial: Trial) -> Found:
     plot = Plot("Which algorithm is nearest", "layers", "squared difference / d", DEPTHS, lines, log="xy")
     which, control = ([nearest(away) for away in each] for each in (trained, untrained))
     told = {f"nearest at {d} layers": float(i) for d, i in zip(DEPTHS, which, strict=True)}
-    return Found({"order": (rank_correlation(which), rank_correlation(control))}, plot=plot, told=told)
+    return Found({"order": (float(all_in_order(which)), float(all_in_order(control)))}, plot=plot, told=told)
 
 
 def nearest(away: list[float]) -> int:
@@ -185,12 +188,9 @@ def nearest(away: list[float]) -> int:
     return away.index(min(away))
 
 
-def rank_correlation(values: list[int]) -> float:
-    """Spearman's, of values with 1, 2, …; equal values share their mean rank. 0 if all are equal."""
-    v = torch.tensor(values, dtype=torch.float64)
-    ranks = (v.unsqueeze(1) > v).double().sum(1) + (v.unsqueeze(1) == v).double().sum(1) / 2
-    ranks, at = ranks - ranks.mean(), torch.arange(len(v)) - (len(v) - 1) / 2
-    return 0.0 if not ranks.any() else (ranks @ at.double() / ranks.norm() / at.double().norm()).item()
+def all_in_order(which: list[int]) -> bool:
+    """Whether each of the three occurs, and none after one that comes later in the list."""
+    return which == sorted(which) and set(which) == set(range(len(PHASES)))
 
 
 def answers(sample: Sample, *predictors: Predictor) -> list[Tensor]:
