@@ -73,7 +73,7 @@ def residual(trial: Trial) -> Found:
     return Found({"error": (torch.cat(errors), torch.cat(controls))})
 
 
-@claim("dherin-rank-one", DHERIN, "Theorem 2.2", exact=True, cost=(1, 5))
+@claim("dherin-rank-one", DHERIN, "Theorem 2.2", exact=True, cost=(1, 5), repeats="dherin-theorem")
 def rank_one(trial: Trial) -> Found:
     """To stand for Y, a change of W of rank 1 is enough.
 
@@ -245,33 +245,8 @@ def other_layers(trial: Trial) -> Found:
     return Found({"error": (torch.cat(errors), torch.cat(controls))})
 
 
-@claim("dherin-precondition", DHERIN, "Theorem 2.2", exact=True, cost=(1, 2))
-def precondition(trial: Trial) -> Found:
-    """Where A(x) = 0 no change of W stands for the context.
-
-    Measured: the share of the context's effect on the output that is left after W was trained for this one query to say
-    without the context what it says with it, for each prompt.
-
-    Control: the same for a query whose A(x) is not zero.
-
-    Settings: a query of zeros (control: a random one) in softmax attention, the same with rotary positions, and a mean,
-    16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50); W trained on outputs, from zero and then from
-    nine random beginnings if need be; float64.
-    """
-    _, context, query = block_and_prompts(trial, trial.size(5, 50))
-    found: list[list[Tensor]] = [[], []]
-    for name in ("softmax", "softmax-rotary", "mean-pool"):
-        block = make_block("plain", name, width=WIDTH, seed=trial.seed)
-        W = block.get_parameter(block.input_controls[0]).detach()
-        for shares, x in zip(found, (torch.zeros_like(query), query), strict=True):
-            wanted = block(context, x).detach()
-            change = trained(block, x, wanted, W.new_zeros(len(x), *W.shape), trial.seed)
-            left = each(run(block, change, context[:, :0], x), wanted)
-            shares.append(left / each(block(context[:, :0], x), wanted))
-    return Found({"left": (torch.cat(found[0]), torch.cat(found[1]))})
-
-
 # Last, so that the ledger has the claims in the order of the paper.
 from inweights.claims import learning_without_training_dynamics as learning_without_training_dynamics  # noqa: E402
 from inweights.claims import learning_without_training_experiments as learning_without_training_experiments  # noqa: E402
+from inweights.claims import learning_without_training_limits as learning_without_training_limits  # noqa: E402
 from inweights.claims import learning_without_training_smollm2 as learning_without_training_smollm2  # noqa: E402
