@@ -12,17 +12,19 @@ from inweights.blocks import ContextualBlock, absorb
 from inweights.claims import CLAIMS, Trial, Verdict
 from inweights.claims import learning_without_training as exact
 from inweights.claims import learning_without_training_experiments as experiments
+from inweights.claims import learning_without_training_limits as limits
 from inweights.claims import learning_without_training_smollm2 as smollm2
 from inweights.claims._found_changes import run, smallest, trained
 from inweights.claims._judge import Judged
-from inweights.claims._random_blocks import block_and_prompts
+from inweights.claims._random_blocks import TOKENS, block_and_prompts
+from inweights.claims._trial import UnmetError
 from inweights.claims.learning_without_training_dynamics import (
     descent_error,
     peeling_error,
     products,
     token_factors,
 )
-from inweights.lab.section4 import Finetuning, LinearTask, OneBlock, train
+from inweights.lab.section4 import Finetuning, LinearTask, OneBlock, implicit_path, train
 from inweights.models._block import Block
 from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import Patch
@@ -36,8 +38,12 @@ def test_exact_claims_pass(id: str, verdict: Callable[..., tuple[Verdict, object
     assert verdict(id, 3)[0] is Verdict.PASS
 
 
-def test_there_are_eleven_of_them() -> None:
-    assert len(EXACT) == 11
+def test_there_are_twelve_of_them() -> None:
+    assert len(EXACT) == 12
+
+
+def test_what_nothing_but_algebra_decides_is_not_counted() -> None:
+    assert {id for id in EXACT if CLAIMS[id].repeats} == {"dherin-rank-one", "dherin-precondition"}
 
 
 @pytest.mark.parametrize("id", ["dherin-theorem", "dherin-corollary", "dherin-residual", "dherin-other-layers"])
@@ -62,6 +68,36 @@ def test_an_update_that_is_not_the_smallest_fails(
     assert found is not Verdict.PASS
     assert judged["excess"].value.value < 0
     assert judged["error"].verdict is Verdict.PASS
+
+
+def test_an_update_that_serves_every_token_fails(
+    monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+) -> None:
+    def deaf(trial: Trial, prompts: int) -> tuple[ContextualBlock, Tensor, Tensor]:
+        """A block that the context has no effect on: any update of it is as good as another."""
+        block, context, query = block_and_prompts(trial, prompts)
+        torch.nn.init.zeros_(block.get_parameter("mlp.first.weight"))
+        return block, context, query
+
+    monkeypatch.setattr(limits, "block_and_prompts", deaf)
+    assert verdict("dherin-last-token", 1)[0] is Verdict.FAIL
+
+
+def test_an_update_that_misses_its_own_token_tells_nothing_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "absorb", lambda *args: absorb(*args).random_like(9))
+    with pytest.raises(UnmetError, match="at the last token"):
+        CLAIMS["dherin-last-token"].measure(Trial(0))
+
+
+def test_a_control_of_the_last_token_that_does_not_fail_is_seen(
+    monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+) -> None:
+    def own_last_only(block: ContextualBlock, context: Tensor, query: Tensor, part: range) -> Changes:
+        found = absorb(block, context, query, part)
+        return found if context.shape[1] == TOKENS else found.random_like(9)
+
+    monkeypatch.setattr(limits, "absorb", own_last_only)
+    assert verdict("dherin-last-token", 1)[0] is Verdict.INCONCLUSIVE
 
 
 def test_every_unit_counts(verdict: Callable[..., tuple[Verdict, object]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +166,8 @@ def test_losses_with_the_update_are_those_with_the_context(small: experiments.Tr
 
 def test_averaging_makes_increments_vanish_and_adding_up_does_not(small: experiments.Trained) -> None:
     trained, untrained, summing = (
-        experiments.increments(block, small.test) for block in (small.block, SMALL.make(), experiments.summing(SMALL))
+        implicit_path(block, small.test).increments().mean(0)
+        for block in (small.block, SMALL.make(), experiments.summing(SMALL))
     )
     assert experiments.rank_correlation(trained) < -0.8
     assert experiments.rank_correlation(untrained) < -0.8
@@ -171,16 +208,21 @@ def test_losses_must_coincide_at_every_moment(
     assert verdict("dherin-losses-coincide")[0] is wanted
 
 
-def test_what_trained_blocks_are_said_to_do(
+def test_vanishing_increments_count_only_where_an_untrained_block_has_none(
     small: experiments.Trained, monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
 ) -> None:
     found_as(monkeypatch, small.block)
+    assert verdict("dherin-increments-vanish")[0] is Verdict.INCONCLUSIVE  # they vanish untrained: this is the point
+    monkeypatch.setattr(OneBlock, "make", experiments.summing)  # in which they do not
     assert verdict("dherin-increments-vanish")[0] is Verdict.PASS
     found_as(monkeypatch, experiments.summing(SMALL))
     assert verdict("dherin-increments-vanish")[0] is Verdict.FAIL
-    found_as(monkeypatch, SMALL.make())  # nothing was learned
-    assert verdict("dherin-increments-vanish")[0] is Verdict.PASS  # and yet they vanish: this is the point
-    assert verdict("dherin-increments-learning")[0] is Verdict.FAIL
+
+
+def test_an_untrained_block_has_no_gradient_to_follow(
+    monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+) -> None:
+    found_as(monkeypatch, SMALL.make())
     assert verdict("dherin-gradient-alignment")[0] is Verdict.FAIL
 
 

@@ -99,34 +99,45 @@ def apart(noise: Tensor, block: int) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("id", "learned", "wanted"),
+    ("id", "learned", "begun", "wanted"),
     [
-        ("innocenti-token-alignment", shared, Verdict.PASS),
-        ("innocenti-token-alignment", apart, Verdict.FAIL),
-        ("innocenti-last-token", all_but_last, Verdict.PASS),
-        ("innocenti-last-token", shared, Verdict.FAIL),
-        ("innocenti-last-token", apart, Verdict.FAIL),
-        ("innocenti-block-alignment", shared, Verdict.PASS),
-        ("innocenti-block-alignment", apart, Verdict.FAIL),
+        ("innocenti-token-alignment", shared, apart, Verdict.PASS),
+        ("innocenti-token-alignment", apart, apart, Verdict.FAIL),
+        ("innocenti-token-alignment", shared, shared, Verdict.INCONCLUSIVE),
+        ("innocenti-last-token", all_but_last, apart, Verdict.PASS),
+        ("innocenti-last-token", shared, apart, Verdict.FAIL),
+        ("innocenti-last-token", apart, apart, Verdict.FAIL),
+        ("innocenti-last-token", all_but_last, all_but_last, Verdict.INCONCLUSIVE),
+        ("innocenti-block-alignment", shared, apart, Verdict.PASS),
+        ("innocenti-block-alignment", apart, apart, Verdict.FAIL),
+        ("innocenti-block-alignment", shared, shared, Verdict.INCONCLUSIVE),
     ],
 )
 def test_alignments_where_they_are_known(
     id: str,
     learned: Directions,
+    begun: Directions,
     wanted: Verdict,
     monkeypatch: pytest.MonkeyPatch,
     verdict: Callable[..., tuple[Verdict, object]],
 ) -> None:
-    """Updates in known directions stand in for those of trained stacks; untrained ones have them apart."""
-    nets = {learned: _stack._trained(0, False, 20, 16, 5)} | {apart: _stack._trained(1, False, 20, 1, 0)}
+    """Updates in known directions stand in for those of trained stacks, and of untrained ones: where these are aligned
+    as well, nothing follows."""
+    after, before = _stack._trained(0, False, 20, 16, 5), _stack._trained(1, False, 20, 1, 0)
 
     def known(block: _stack.Skips, tokens: Tensor) -> Changes:
-        directions, number = next((d, net.each().index(block)) for d, net in nets.items() if block in net.each())
+        directions, net = next((d, net) for d, net in ((learned, after), (begun, before)) if block in net.each())
         noise = torch.randn(*tokens.shape[:-1], 12, generator=torch.Generator().manual_seed(0), dtype=tokens.dtype)
         v = torch.ones(len(tokens), 1, 3, 1, dtype=tokens.dtype)
-        return Changes((Update(directions(noise, number).unsqueeze(-1), v, "mlp.first.weight"),))
+        u = directions(noise, net.each().index(block)).unsqueeze(-1)
+        return Changes((Update(u, v, "mlp.first.weight"),))
 
     monkeypatch.setattr(simple_generalisation, "updates", known)
-    monkeypatch.setattr(simple_generalisation, "trained", lambda trial: nets[learned])
-    monkeypatch.setattr(simple_generalisation, "untrained", lambda trial: nets[apart])
+    monkeypatch.setattr(simple_generalisation, "trained", lambda trial: after)
+    monkeypatch.setattr(simple_generalisation, "untrained", lambda trial: before)
     assert verdict(id)[0] is wanted
+
+
+def test_what_updates_have_in_common_by_algebra() -> None:
+    # The cosine of two differences from one point is ½ where there are many dimensions, and less in three.
+    assert 0.4 < simple_generalisation.independent_reads() < 0.45

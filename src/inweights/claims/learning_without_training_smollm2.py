@@ -30,8 +30,8 @@ def limits(trial: Trial) -> Found:
     of one block does not stand for the context.
 
     Measured: the largest error of a logit after the last token of the query: `first_token`, with the updates of every
-    block; `one_block`, with those of the first block alone. (That the token after it needs updates of its own is
-    goldwaser-token-specific.)
+    block; `one_block`, with those of the first block alone. (That it is for the last token alone is dherin-last-token,
+    that the token after it needs updates of its own goldwaser-token-specific.)
 
     Control: `first_token` without updates; `one_block` with the updates of every block.
 

@@ -140,6 +140,11 @@ def independent_reads() -> float:
     return float(F.cosine_similarity(a - c, b - c).mean())
 
 
+def positive(found: list[Update]) -> float:
+    """The share of pairs of different positions whose cosine is above 0."""
+    return float(torch.stack([off_diagonal((cosines(u, u) > 0).double()) for u in found]).mean())
+
+
 @claim("innocenti-token-alignment", INNOCENTI, "Figure, alignment of tokens", cost=(2, 5))
 def token_alignment(trial: Trial) -> Found:
     """The updates of different positions of a prompt are mostly aligned.
@@ -148,7 +153,7 @@ def token_alignment(trial: Trial) -> Found:
     our reading.)
 
     Control: the same stack before its training, which has the same query in all its ΔW_i. (Told beside it: the mean
-    cosine of differences of independent reads, and that with ΔW_j of another prompt.)
+    cosine of differences of independent reads, that with ΔW_j of another prompt, and how many cosines are positive.)
 
     Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
     """
@@ -167,6 +172,8 @@ def token_alignment(trial: Trial) -> Found:
     value, control, other = (torch.stack(line).mean(0) for line in lines.values())
     told = {
         "cosine, two prompts": float(other.mean()),
+        "share of positive cosines": positive(learned),
+        "share of positive cosines, untrained": positive(begun),
         "cosine, independent reads": independent_reads(),
         "loss": loss_of(trained(trial), trial),
     }
