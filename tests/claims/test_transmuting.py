@@ -9,14 +9,17 @@ import pytest
 import torch
 from talking import talker
 
-from inweights.claims import CLAIMS, Trial, Verdict, criteria, transmuting
+from inweights.claims import CLAIMS, Trial, Verdict, criteria
+from inweights.claims import transmuting_smollm2 as on_model
 from inweights.claims._judge import Judged
-from inweights.claims._thoughts import patched, randomised, recovered, share
-from inweights.claims._trial import UnmetError
-from inweights.claims._words import PAST, Task, arithmetic, by_examples
-from inweights.claims.transmuting import _columns, mean_of_patches, thought_matrix, tokens
-from inweights.fold import Frame, answered
+from inweights.claims._thoughts import Few, as_written, fitted, randomised, recovered, right, share
+from inweights.claims._trial import NotHereError, UnmetError
+from inweights.claims._words import PAST, Task, arithmetic, by_examples, numbers, told_to
+from inweights.claims.transmuting import mean_of_patches, thought_matrix, tokens
+from inweights.fold import Examples, Frame, answered
+from inweights.fold._ridge import Ridge
 from inweights.models import Model
+from inweights.models._patch import full_precision
 
 
 @pytest.mark.parametrize("id", ["mazzawi-closed-form", "mazzawi-one-token", "mazzawi-optimal"])
@@ -57,8 +60,11 @@ def test_tasks_keep_their_parts_apart_and_know_their_answers() -> None:
     assert task.context.count("Input:") == 8
     assert by_examples("past tense", 1, calibration=16, tests=50).tests != task.tests
     for name, result in (("multiply", lambda n: n[0] * n[1] * n[2]), ("sum", sum)):
-        for query, answer in arithmetic(name, 0, calibration=10, tests=20).tests:
+        pairs = numbers(name, 40)
+        for query, answer in pairs:
             assert int(answer) == result([int(n) for n in query.removesuffix(" ->").split(", ")])
+        sums = arithmetic(name, 0, pairs[:30], calibration=10, tests=20)
+        assert {q for q, _ in sums.tests} | set(sums.calibration) == {q for q, _ in pairs[:30]}
 
 
 def test_recovered() -> None:
@@ -81,19 +87,81 @@ def echo(model: Model) -> Task:
     return Task("echo", context, queries, tuple(zip(queries, answers, strict=True)))
 
 
-def test_shares_tell_prompted_bare_and_patched_apart(model: Model, echo: Task) -> None:
+@pytest.fixture(scope="module")
+def examples(model: Model, echo: Task) -> Examples:
+    return answered(Frame.of(model, echo.context, chat=False), echo.calibration, new=8, temperature=0.0)
+
+
+def test_shares_tell_prompted_bare_and_patched_apart(model: Model, echo: Task, examples: Examples) -> None:
     """A tiny model, float64, asked again what the patch was made with: the patch answers as the prompt does more often
     than the bare model, and leaves the model as it was."""
     frame = Frame.of(model, echo.context, chat=False)
     before = {name: p.clone() for name, p in model.model.named_parameters()}
     bare = share(frame, frame.before, echo)
-    with patched(model, echo).applied(model):
+    assert bare == sum(right(frame, frame.before, echo.tests)) / len(echo.tests)
+    with fitted(model, examples).applied(model):
         assert share(frame, frame.before, echo) > bare
     assert all(torch.equal(p, before[name]) for name, p in model.model.named_parameters())
 
 
-def test_parts_change_what_is_theirs(model: Model, echo: Task) -> None:
-    made = {part: patched(model, echo, part).updates for part in ("both", "vector", "matrix")}
+def test_few_tokens_make_the_same_ridge_as_many_would() -> None:
+    """float64, 1e-10: against `Ridge`, with tokens of weight 0 left out, and with a matrix in front."""
+    random = torch.Generator().manual_seed(0)
+    x, y, W = (torch.randn(shape, generator=random, dtype=torch.float64) for shape in ((9, 20), (9, 5), (7, 5)))
+    weight = torch.tensor([1.0] * 6 + [0.0] * 3)
+    few, many = Few(0.3), Ridge(0.3)
+    for fit in (few, many):
+        fit.add(x[:4], y[:4], weight[:4])
+        fit.add(x[4:], y[4:], weight[4:])
+    for matrix in (None, W):
+        assert torch.allclose(few.update(matrix).dense(), many.update(matrix).dense(), atol=1e-10)
+    assert few.update().columns == 6
+
+
+def test_one_token_as_written_is_the_exact_patch_of_every_block(model: Model) -> None:
+    """One example of one token beyond the first: vector and matrices serve it exactly (float64, 1e-9). With more of
+    them than the model is wide they cannot, which is what a thought patch gives up."""
+    frame = Frame.of(model, "A context that matters.\n", chat=False)
+    for queries, exact in ((("ab",), True), (tuple(f"Query {i} of many:" for i in range(20)), False)):
+        examples = answered(frame, queries, new=1, temperature=0.0)
+        batch = examples.batch([0])
+        prefix = torch.tensor([[*frame.before, *frame.folded]])
+        with torch.no_grad(), full_precision(model):
+            wanted = model.model(input_ids=torch.cat([prefix, batch.ids[:, len(frame.before) :]], 1)).logits[0, -1]
+            made = as_written(model, examples)
+            assert float((model.model(input_ids=batch.ids).logits[0, -1] - wanted).abs().max()) > 0.1
+            with made.applied(model):
+                said = model.model(input_ids=batch.ids).logits[0, -1]
+        assert (float((said - wanted).abs().max()) < 1e-9) is exact
+
+
+def test_a_thought_vector_is_the_mean_of_what_tokens_lack(model: Model, examples: Examples) -> None:
+    """In the first block, where nothing was patched before: of the stream after attention, all tokens but the first of
+    a text; 1e-12. The model is as it was afterwards, and has no bias."""
+    made = as_written(model, examples)
+    entry = model.model.get_submodule("model.layers.0.post_attention_layernorm")
+    frame = examples.frame
+    seen: list[torch.Tensor] = []
+    prefix = [*frame.before, *frame.folded]
+    handle = entry.register_forward_pre_hook(lambda module, args: seen.append(args[0][0]))
+    with torch.no_grad(), full_precision(model):
+        for asked, said in zip(examples.asked, examples.said, strict=True):
+            for before in (prefix, list(frame.before)):
+                model.model(input_ids=torch.tensor([[*before, *asked, *said[:-1]]]))
+    handle.remove()
+    lacking = [
+        full[len(prefix) + 1 :] - bare[len(frame.before) + 1 :]
+        for full, bare in zip(seen[::2], seen[1::2], strict=True)
+    ]
+    vector = made.vectors["model.layers.0.mlp.down_proj"]
+    assert not frame.before
+    assert torch.allclose(vector, torch.cat(lacking).mean(0), atol=1e-12)
+    assert all("down_proj" not in name for name in made.matrices)
+    assert len(made.vectors) * 2 == len(made.matrices)
+
+
+def test_parts_change_what_is_theirs(model: Model, examples: Examples) -> None:
+    made = {part: fitted(model, examples, part).updates for part in ("both", "vector", "matrix")}
     assert all("down_proj" in name for name in made["vector"])
     still = {name for name, update in made["matrix"].items() if float(update.frobenius()) == 0}
     assert still == {name for name in made["matrix"] if "down_proj" in name}
@@ -101,9 +169,9 @@ def test_parts_change_what_is_theirs(model: Model, echo: Task) -> None:
     assert all(float(update.frobenius()) > 0 for update in made["both"].values())
 
 
-def test_a_random_part_is_as_large_and_says_nothing(model: Model, echo: Task) -> None:
+def test_a_random_part_is_as_large_and_says_nothing(model: Model, examples: Examples) -> None:
     """Norms to 1e-9; the other part is the very same, and the random one has next to nothing in common with it."""
-    both = patched(model, echo)
+    both = fitted(model, examples)
     last = {name for name in both.updates if "down_proj" in name}
     made = randomised(both, last, torch.Generator().manual_seed(0))
     for name, update in both.updates.items():
@@ -116,20 +184,59 @@ def test_a_random_part_is_as_large_and_says_nothing(model: Model, echo: Task) ->
     assert 0 < len(last) < len(both.updates)
 
 
-def test_an_instruction_that_gains_nothing_is_said(model: Model, echo: Task) -> None:
-    nonsense = replace(echo, tests=tuple((query, "no such answer") for query, _ in echo.tests))
+def test_an_instruction_that_gains_nothing_is_said(echo: Task) -> None:
     with pytest.raises(UnmetError, match="gains too little by the instruction to echo"):
-        _columns(Trial(0), model, nonsense, echo)
+        on_model.required(Trial(0), echo, {"prompted": 0.3, "bare": 0.2})
+    on_model.required(Trial(0), echo, {"prompted": 0.9, "bare": 0.2})
 
 
-def test_random_parts_add_nothing_to_the_others(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiny model, asked again what its patch was made with: both parts against one, and against one and noise."""
-    columns = _columns(Trial(0), model, echo, replace(echo, context="Something else, of no use.\n"))
-    monkeypatch.setattr(transmuting, "_words", lambda trial: (model, echo, echo, columns))
-    found = CLAIMS["mazzawi-both-parts"].measure(Trial(0))
-    assert set(found.quantities) == set(criteria()["mazzawi-both-parts"].quantities)
-    for value, control in found.quantities.values():
-        assert isinstance(value, float)
-        assert isinstance(control, float)
-        assert control < value
-    assert found.told["patched, of prompted"] == columns["patched"] / columns["prompted"]
+@pytest.fixture
+def told(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> on_model.Told:
+    """A task that the claims on words are given in the place of theirs, which the model answers as prompted."""
+    other = replace(echo, context="Something else, of no use.\n")
+    told = on_model.Told.of(model, echo, other)
+    columns = told.unpatched()
+    monkeypatch.setattr(on_model, "_words", lambda trial: (told, columns))
+    monkeypatch.setattr(on_model, "_fitted", lambda trial: columns | told.patched(fitted))
+    return told
+
+
+def test_claims_on_words_find_what_their_criteria_are_about(told: on_model.Told) -> None:
+    """A tiny model, asked again what its patches were made with: fitted ones recover more than those of another
+    context; both parts do more than one, and than one and noise."""
+    found = {id: CLAIMS[id].measure(Trial(0)) for id in ("mazzawi-as-written", "mazzawi-words", "mazzawi-both-parts")}
+    for id, each in found.items():
+        assert set(each.quantities) == set(criteria()[id].quantities)
+    value, control = found["mazzawi-words"].quantities["recovered"]
+    assert isinstance(value, float)
+    assert isinstance(control, float)
+    assert value > control
+    for more, none in found["mazzawi-both-parts"].quantities.values():
+        assert isinstance(more, float)
+        assert isinstance(none, float)
+        assert none < more
+    shares = found["mazzawi-words"].told
+    assert shares["patched, of prompted"] == shares["patched"] / shares["prompted"]
+
+
+def test_arithmetic_is_not_run_where_the_model_cannot(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny model adds nothing up: the verdict would be about the model. Where it can, its filtered queries alone are
+    asked, so that prompted is all and bare is nothing."""
+    monkeypatch.setattr(Trial, "language_model", lambda trial, dtype="float32": model)
+    with pytest.raises(NotHereError, match=r"multiply 0 of 150 times .* Gemma 3 1B"):
+        CLAIMS["mazzawi-arithmetic"].measure(Trial(0))
+    context = told_to("sum")
+    assert context == "Sum numbers.\n"
+    monkeypatch.setattr(on_model, "gained", lambda model, name: tuple(numbers(name, 30)))
+    found = CLAIMS["mazzawi-arithmetic"].measure(Trial(0))
+    assert (found.told["prompted"], found.told["bare"]) == (1.0, 0.0)
+    assert found.quantities["recovered"] == (found.told["patched"], found.told["other"])
+
+
+def test_the_filter_keeps_what_is_right_with_the_instruction_alone(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {True: [True, True, False, False], False: [True, False, True, False]}
+    monkeypatch.setattr(on_model, "right", lambda frame, before, asked: answers[len(before) > len(frame.before)])
+    monkeypatch.setattr(on_model, "POOL", 4)
+    assert on_model.gained.__wrapped__(model, "sum") == (numbers("sum", 4)[1],)

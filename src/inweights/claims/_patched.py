@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from inweights.claims._trial import Trial
 from inweights.models import Model, Patch, Prompt, patch, verify
+from inweights.models._block_patch import Goal
 from inweights.models._generate import plain
 from inweights.models._hidden import hidden, run, with_hidden
 from inweights.models._patch import full_precision
@@ -84,33 +85,50 @@ class Replayed:
 
 
 @cache
-def _prompted(model: Model, text: str, tokens: int) -> Tensor:
-    """The ids of a text and of the greedy tokens that follow, `(1, n + tokens)`."""
+def _prompted(model: Model, text: str, tokens: int) -> tuple[Tensor, dict[str, Goal], Tensor]:
+    """The ids of a text and of the greedy tokens that follow, `(1, n + tokens)`; what every block makes of the last
+    token of the text and of all tokens after it but the last, and their logits `(tokens, vocabulary)`."""
     ids = torch.tensor([model.tokenizer(text)["input_ids"]], device=model.device)
-    at = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
-    with torch.no_grad():
+    n = ids.shape[1]
+    at = torch.arange(n, device=ids.device).unsqueeze(0)
+    with torch.no_grad(), full_precision(model):
         said = plain(model.model, ids, at, tokens)
-    return torch.cat([ids, torch.tensor([said], device=ids.device)], 1)
+        ids = torch.cat([ids, torch.tensor([said], device=ids.device)], 1)
+        rows = torch.arange(n - 1, n - 1 + tokens, device=ids.device)
+        return ids, *goals(model.model, model.anatomy, ids[:, :-1], rows)
 
 
 @cache
-def replayed(model: Model, text: str, tokens: int, stable: bool) -> Replayed:
-    """For every token of the prompted model's greedy continuation: everything before the current token is folded, and
-    the model runs on that token alone, at its position. The history is always that of the prompted model."""
-    net, ids = model.model, _prompted(model, text, tokens)
+def replayed(model: Model, text: str, tokens: int, stable: bool, first: int | None = None) -> Replayed:
+    """For the `first` tokens (all, unless said) of the prompted model's greedy continuation: everything before the
+    current token is folded, and the model runs on that token alone, at its position. The history is always that of
+    the prompted model.
+
+    Stable patches are solved on the blocks as they are with the changed parameters, so that the run that solves them
+    is that of the patched model. For the first token the finished patch is put into the model, to be sure of that;
+    plain ones always are.
+    """
+    net, (ids, wanted, logits) = model.model, _prompted(model, text, tokens)
+    own = torch.zeros(1, dtype=torch.long, device=ids.device)
     found = []
-    for n in range(ids.shape[1] - tokens, ids.shape[1]):
-        prompt = last_token(model, ids[0, :n])
-        own = prompt.reduced_ids
-        made = patch(prompt, stable=stable)
+    for i, said in enumerate(logits[:first]):
+        at = ids.shape[1] - tokens - 1 + i
+        now = ids[:, at : at + 1]
+        extra = inputs(net, now, torch.tensor([[at]], device=ids.device))
+        goal = {name: each.at(i) for name, each in wanted.items()}
         with torch.no_grad(), full_precision(model):
-            wanted = run(net, prompt.ids, **inputs(net, prompt.ids, None))[0, -1]
-            bare = run(net, own, **inputs(net, own, prompt.reduced_positions))[0, -1]
-            with made.applied(model):
-                said = run(net, own, **inputs(net, own, prompt.reduced_positions))[0, -1]
-        best = wanted.argmax()
-        off = [float((x - wanted).abs().max()) for x in (said, bare)]
-        found.append([*off, *(float(x.argmax() == best) for x in (said, bare))])
+            bare = run(net, now, **extra)[0, -1]
+            with solving(net, model.anatomy, goal, own, "token", stable) as blocks:
+                patched = run(net, now, **extra)[0, -1]
+            if i == 0 or not stable:
+                with exchanged(net, {k: v for b in blocks for k, v in b.at(0).parameters(net).items()}):
+                    again = run(net, now, **extra)[0, -1]
+                if stable and float((again - patched).abs().max()) > 1e-5 * float(said.abs().max()):
+                    raise RuntimeError("the patched model says something else than the run that solved its patch")
+                patched = again
+        best = said.argmax()
+        off = [float((x - said).abs().max()) for x in (patched, bare)]
+        found.append([*off, *(float(x.argmax() == best) for x in (patched, bare))])
     return Replayed(*torch.tensor(found, dtype=torch.float64).unbind(1))
 
 
@@ -135,22 +153,45 @@ def disturbed(model: Model, seed: int, size: float) -> Iterator[list[Tensor]]:
             handle.remove()
 
 
-def disturbed_errors(prompt: Prompt, size: float, seed: int, solved_with: int | None) -> Tensor:
-    """The relative error of the stream after each block and of the logits, `(blocks + 1,)`, where blocks are disturbed
-    by the noise of `seed`, and patches were made on streams with the noise of `solved_with` (on clean ones: None)."""
-    model, net = prompt.model, prompt.model.model
+@dataclass(frozen=True)
+class Errors:
+    """Relative errors of the stream after each block and of the logits, `(disturbances, blocks + 1)`: with patches
+    that were made on streams with the same disturbance, on undisturbed ones, and on some with another disturbance."""
+
+    own: Tensor
+    ideal: Tensor
+    foreign: Tensor
+
+
+def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Errors:
+    """What disturbances of a size, one for each seed, do to a patched model. The patch that is foreign to a disturbance
+    is that of the next one."""
+    model, net, anatomy = prompt.model, prompt.model.model, prompt.model.anatomy
     own, rows = prompt.reduced_ids, prompt.reduced_rows
     again = inputs(net, own, prompt.reduced_positions)
     with torch.no_grad(), full_precision(model):
-        wanted, logits = goals(net, model.anatomy, prompt.ids, prompt.query_rows)
-        # Hooks run in the order in which they were set: the noise comes after the patch of each block.
-        with (
-            solving(net, model.anatomy, wanted, rows, "token", stable=False) as blocks,
-            disturbed(model, solved_with or 0, 0.0 if solved_with is None else size),
-        ):
-            run(net, own, **again)
-        new = {name: value for b in blocks for name, value in b.at(0).parameters(net).items()}
-        with exchanged(net, new), disturbed(model, seed, size) as said:
-            last = run(net, own, **again)[0, rows]
-    pairs = [(h[0, rows], wanted[b.name].said) for h, b in zip(said, model.anatomy.blocks, strict=True)]
-    return torch.stack([((a - b).norm() / b.norm()).double().cpu() for a, b in [*pairs, (last, logits)]])
+        wanted, logits = goals(net, anatomy, prompt.ids, prompt.query_rows)
+
+        def changed(seed: int | None) -> dict[str, Tensor]:
+            # Hooks run in the order in which they were set: the noise comes after the patch of each block.
+            with (
+                solving(net, anatomy, wanted, rows, "token", stable=False) as blocks,
+                disturbed(model, seed or 0, 0.0 if seed is None else size),
+            ):
+                run(net, own, **again)
+            return {name: value for b in blocks for name, value in b.at(0).parameters(net).items()}
+
+        def errors(new: dict[str, Tensor], seed: int) -> Tensor:
+            with exchanged(net, new), disturbed(model, seed, size) as said:
+                last = run(net, own, **again)[0, rows]
+            pairs = [(h[0, rows], wanted[b.name].said) for h, b in zip(said, anatomy.blocks, strict=True)]
+            return torch.stack([((a - b).norm() / b.norm()).double().cpu() for a, b in [*pairs, (last, logits)]])
+
+        mine, foreign = [], []
+        for i, seed in enumerate(seeds):
+            new = changed(seed)  # all weights anew: one at a time
+            mine.append(errors(new, seed))
+            foreign.append(errors(new, seeds[i - 1]))
+        clean = changed(None)
+        ideal = [errors(clean, seed) for seed in seeds]
+    return Errors(torch.stack(mine), torch.stack(ideal), torch.stack([*foreign[1:], foreign[0]]))

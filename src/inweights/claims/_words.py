@@ -43,12 +43,18 @@ def by_examples(name: str, seed: int, *, calibration: int, tests: int, shots: in
     return Task(name, context, tuple(q for q, _ in rest[:calibration]), tuple(rest[calibration:]))
 
 
-def arithmetic(name: str, seed: int, *, calibration: int, tests: int) -> Task:
-    """ "multiply" or "sum" three numbers of one digit, as an instruction says."""
-    chance = Random(seed)
-    drawn = chance.sample(
-        [(a, b, c) for a in range(1, 10) for b in range(1, 10) for c in range(1, 10)], calibration + tests
-    )
-    asked = [(f"{a}, {b}, {c} ->", f" {a * b * c if name == 'multiply' else a + b + c}") for a, b, c in drawn]
-    context = f"{name.capitalize()} numbers.\n"
-    return Task(name, context, tuple(q for q, _ in asked[:calibration]), tuple(asked[calibration:]))
+def numbers(name: str, count: int) -> list[tuple[str, str]]:
+    """Queries of three numbers of one digit, always the same ones, with the answers to "multiply" or to "sum"."""
+    drawn = Random(0).sample([(a, b, c) for a in range(1, 10) for b in range(1, 10) for c in range(1, 10)], count)
+    return [(f"{a}, {b}, {c} ->", f" {a * b * c if name == 'multiply' else a + b + c}") for a, b, c in drawn]
+
+
+def arithmetic(name: str, seed: int, asked: Sequence[tuple[str, str]], *, calibration: int, tests: int) -> Task:
+    """ "multiply" or "sum", told by an instruction: some of the queries to make a patch with, and others."""
+    drawn = Random(seed).sample(list(asked), calibration + tests)
+    return Task(name, told_to(name), tuple(q for q, _ in drawn[:calibration]), tuple(drawn[calibration:]))
+
+
+def told_to(name: str) -> str:
+    """The instruction."""
+    return f"{name.capitalize()} numbers.\n"

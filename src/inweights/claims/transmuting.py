@@ -1,10 +1,7 @@
-"""*Transmuting prompts into weights* (arXiv 2510.08734): thought matrices and vectors, and what they keep of a prompt.
-
-The patches of a language model are in `_thoughts`, the tasks in `_words`."""
+"""*Transmuting prompts into weights* (arXiv 2510.08734): thought matrices on random tokens. What they keep of a prompt
+has its own file."""
 
 from __future__ import annotations
-
-from functools import cache
 
 import torch
 from torch import Tensor
@@ -13,12 +10,8 @@ from inweights.blocks import make_block
 from inweights.claims._claim import Found, Plot, claim
 from inweights.claims._papers import MAZZAWI
 from inweights.claims._random_blocks import WIDTH
-from inweights.claims._thoughts import PARTS, patched, randomised, recovered, share
 from inweights.claims._trial import Trial
-from inweights.claims._words import Task, arithmetic, by_examples
-from inweights.fold import Frame
 from inweights.fold._ridge import Ridge
-from inweights.models import Model
 from inweights.theory import implicit_update, static_update
 
 INSTRUCTION, COMPLETION = 8, 12
@@ -166,117 +159,5 @@ def spherical(trial: Trial) -> Found:
     )
 
 
-# --- on a language model ---------------------------------------------------------------------------------------------
-
-WORDS = ("past tense", "capital letters")
-LEAST = 0.2
-
-
-def _columns(trial: Trial, model: Model, task: Task, other: Task) -> dict[str, float]:
-    """Shares of right answers: prompted, bare, patched, and with the patch of another instruction."""
-    frame = Frame.of(model, task.context, chat=False)
-    found = {"prompted": share(frame, [*frame.before, *frame.folded], task), "bare": share(frame, frame.before, task)}
-    gap = found["prompted"] - found["bare"]
-    said = f"{found['prompted']:.0%} right with it, {found['bare']:.0%} without"
-    trial.require(gap >= LEAST, f"SmolLM2 gains too little by the instruction to {task.name} ({said})")
-    for name, source in (("patched", task), ("other", other)):
-        with patched(model, source).applied(model):
-            found[name] = share(frame, frame.before, task)
-    return found
-
-
-@cache
-def _words(trial: Trial) -> tuple[Model, Task, Task, dict[str, float]]:
-    """The model, the task of a trial, the other one, and the columns."""
-    model = trial.language_model("float32")
-    sizes = {"calibration": 16, "tests": trial.size(10, 50)}
-    task, other = (by_examples(WORDS[(trial.seed + i) % 2], trial.seed, **sizes) for i in range(2))
-    return model, task, other, _columns(trial, model, task, other)
-
-
-def _told(columns: dict[str, float]) -> dict[str, float]:
-    return columns | {"patched, of prompted": columns["patched"] / columns["prompted"]}
-
-
-@claim("mazzawi-arithmetic", MAZZAWI, "Table 1, Appendix B.1", cost=(10, 10), needs=("smollm2",))
-def arithmetic_task(trial: Trial) -> Found:
-    """An instruction to multiply or to add numbers can be moved into the weights: the patched model does without it
-    most of what the model does with it.
-
-    Measured: the share of right answers to numbers that the patch was not made with, patched less bare, divided by
-    prompted less bare.
-
-    Control: the patch of the other instruction.
-
-    Settings: SmolLM2, float32, plain text; "Multiply numbers." (even trials) or "Sum numbers." (odd ones), three
-    numbers of one digit, 10 queries to make the patch with, 20 others, greedy. Thought matrices for the matrices that
-    read the MLP's input; as there is no bias, the last matrix adds the rest; block by block.
-
-    Precondition: with the instruction at least 0.2 more answers are right than without it.
-    """
-    names = ("multiply", "sum")
-    sizes = {"calibration": 10, "tests": 20}
-    task, other = (arithmetic(names[(trial.seed + i) % 2], trial.seed, **sizes) for i in range(2))
-    columns = _columns(trial, trial.language_model("float32"), task, other)
-    return Found(
-        {"recovered": (recovered(columns), recovered(columns, "other"))},
-        told=_told(columns) | {"paper: patched, Gemma 3": 1.0},
-    )
-
-
-@claim("mazzawi-words", MAZZAWI, "Abstract, Algorithm 1, Appendix A", cost=(105, 160), needs=("smollm2",))
-def words(trial: Trial) -> Found:
-    """A prompt that tells a task on words can be moved into the weights: the patched model does without it most of
-    what the model does with it.
-
-    Measured: the share of right answers to words that the patch was not made with, patched less bare, divided by
-    prompted less bare.
-
-    Control: the patch of the other task.
-
-    Settings: SmolLM2, float32, plain text; past tense (even trials) or capital letters (odd ones), told by 8 examples;
-    16 words to make the patch with, 10 others (full: 50), greedy. Thought matrices for the matrices that read the
-    MLP's input; as there is no bias, the last matrix adds the rest; block by block.
-
-    Precondition: with the examples at least 0.2 more answers are right than without them.
-    """
-    *_, columns = _words(trial)
-    return Found({"recovered": (recovered(columns), recovered(columns, "other"))}, told=_told(columns))
-
-
-@claim("mazzawi-both-parts", MAZZAWI, "Equation 8 and Theorem 3.1, Algorithm 1", cost=(240, 380), needs=("smollm2",))
-def both_parts(trial: Trial) -> Found:
-    """A patch needs both parts: thought matrices, and what stands for thought vectors.
-
-    Measured: how much more of the prompt's gain both recover than what stands for the vector does alone, and than the
-    matrices do alone.
-
-    Control: the same where the part that is added says nothing of the prompt: random updates of the same ranks and
-    norms in the place of the thought matrices, or of those of the last matrices.
-
-    Settings: those of mazzawi-words. Alone, the last matrix adds what the stream after attention lacks (the vector's
-    part), or is left as it is (the matrices' part). Told beside it: the mean vector itself, by an update of rank one.
-
-    Precondition: with the examples at least 0.2 more answers are right than without them.
-    """
-    model, task, _, columns = _words(trial)
-    frame = Frame.of(model, task.context, chat=False)
-    made = {part: patched(model, task, part) for part in ("both", *PARTS)}
-    last = set(made["vector"].updates)
-    made["random matrices"] = randomised(made["both"], set(made["both"].updates) - last, trial.generator())
-    made["random vector"] = randomised(made["both"], last, trial.generator())
-    for name, fold in made.items():
-        if name != "both":
-            with fold.applied(model):
-                columns = columns | {name: share(frame, frame.before, task)}
-
-    def gained(name: str, alone: str) -> float:
-        return recovered(columns, name) - recovered(columns, alone)
-
-    return Found(
-        {
-            "gained_on_vector": (gained("patched", "vector"), gained("random matrices", "vector")),
-            "gained_on_matrix": (gained("patched", "matrix"), gained("random vector", "matrix")),
-        },
-        told=_told(columns),
-    )
+# Last, so that the ledger has the claims of this file first.
+from inweights.claims import transmuting_smollm2 as transmuting_smollm2  # noqa: E402
