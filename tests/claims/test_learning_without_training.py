@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from inweights.claims import learning_without_training_limits as limits
 from inweights.claims import learning_without_training_smollm2 as smollm2
 from inweights.claims._found_changes import run, smallest, trained
 from inweights.claims._judge import Judged
+from inweights.claims._kept_weights import kept
 from inweights.claims._random_blocks import TOKENS, block_and_prompts
 from inweights.claims._trial import UnmetError
 from inweights.claims.learning_without_training_dynamics import (
@@ -156,6 +158,43 @@ SMALL = OneBlock(examples=20, steps=150, batch=64)
 def small() -> experiments.Trained:
     block = train(SMALL).block
     return experiments.Trained(SMALL, block, SMALL.task.prompts(100, 20, seed=9), [], {})
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    return tmp_path / "claims" / "trained"
+
+
+def test_a_training_is_kept_and_a_damaged_file_is_not_trusted(own_cache: Path) -> None:
+    trainings: list[Tensor] = []
+
+    def train() -> dict[str, Tensor]:
+        trainings.append(torch.full((2,), float(len(trainings))))
+        return {"w": trainings[-1]}
+
+    for _ in range(2):
+        assert torch.equal(kept("one", train)["w"], torch.zeros(2))
+    assert torch.equal(kept("another", train)["w"], torch.ones(2))
+    (file,) = own_cache.glob("one-*")
+    whole = bytearray(file.read_bytes())
+    whole[-1] ^= 1
+    file.write_bytes(whole)
+    assert torch.equal(kept("one", train)["w"], torch.full((2,), 2.0))
+    assert torch.equal(kept("one", train)["w"], torch.full((2,), 2.0))
+
+
+def test_what_is_kept_of_section_4_is_what_was_trained(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "OneBlock", lambda seed, **_: OneBlock(examples=5, steps=40, batch=8, seed=seed))
+    first, again = (experiments._trained.__wrapped__(1, True) for _ in range(2))
+    assert len(list(own_cache.iterdir())) == 1
+    assert again.losses == first.losses
+    assert first.steps == list(range(0, 41, 2))
+    assert len(first.losses["context"]) == 21
+    assert first.losses["context"][-1] == experiments.three_losses(first.block, first.test, 1)["context"]
+    fresh = train(OneBlock(examples=5, steps=40, batch=8, seed=1)).block.state_dict()
+    for name, value in again.block.state_dict().items():
+        assert torch.equal(value, fresh[name])
 
 
 def test_losses_with_the_update_are_those_with_the_context(small: experiments.Trained) -> None:

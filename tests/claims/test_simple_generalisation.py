@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -48,6 +49,16 @@ def test_training_learns() -> None:
     trial = Trial(1)
     trained = _stack._trained(1, False, 20, 32, 40)
     assert _stack.loss_of(trained, trial) < 0.8 * _stack.loss_of(_stack.untrained(trial), trial)
+
+
+def test_what_is_kept_of_a_stack_is_what_was_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    fresh = _stack._trained(2, True, 5, 4, 3)
+    for _ in range(2):
+        found = _stack._kept.__wrapped__(2, True, 5, 4, 3).state_dict()
+        assert found.keys() == fresh.state_dict().keys()
+        assert all(torch.equal(found[name], value) for name, value in fresh.state_dict().items())
+    assert len(list((tmp_path / "claims" / "trained").iterdir())) == 1
 
 
 def test_cosines_of_known_updates() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from inweights.blocks import Dense, Joint, Residual, SoftmaxAttention
+from inweights.claims._kept_weights import kept
 from inweights.claims._trial import Trial
 from inweights.lab.section4 import LinearTask, Prompts, predict
 
@@ -89,13 +90,23 @@ def examples(trial: Trial) -> int:
 
 
 def trained(trial: Trial, *, norms: bool = False) -> Stack:
-    """Trained once for a process: 100 steps of Adam, on 128 new functions each, or 64 in a quick run."""
-    return _trained(trial.seed, norms, examples(trial), trial.size(64, 128), 100)
+    """Trained once: 100 steps of Adam, on 128 new functions each, or 64 in a quick run."""
+    return _kept(trial.seed, norms, examples(trial), trial.size(64, 128), 100)
 
 
 def untrained(trial: Trial) -> Stack:
     """The same stack before its training."""
     return _trained(trial.seed, False, examples(trial), 1, 0)
+
+
+@cache
+def _kept(seed: int, norms: bool, examples: int, batch: int, steps: int) -> Stack:
+    name = "-".join(["stack", "norms" if norms else "plain", *map(str, (seed, examples, batch, steps))])
+    found = kept(name, lambda: _trained(seed, norms, examples, batch, steps).state_dict())
+    with torch.random.fork_rng(devices=[]):
+        net = Stack(norms=norms).double()
+    net.load_state_dict(found)
+    return net
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 
 from inweights.blocks import ContextualBlock, Dense, LinearAttention, absorb
 from inweights.claims._claim import Found, Plot, claim
+from inweights.claims._kept_weights import kept
 from inweights.claims._papers import DHERIN
 from inweights.claims._trial import Trial
 from inweights.lab.section4 import (
@@ -25,6 +27,8 @@ from inweights.lab.section4 import (
     train,
 )
 from inweights.theory import Changes
+
+LOSSES = ("context", "update", "random update")
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Trained:
 
 
 def trained(trial: Trial) -> Trained:
-    """Trained once for a process."""
+    """Trained once: several claims are about it."""
     return _trained(trial.seed, trial.quick)
 
 
@@ -52,17 +56,25 @@ def trained(trial: Trial) -> Trained:
 def _trained(seed: int, quick: bool) -> Trained:
     settings = OneBlock(steps=400, batch=64, seed=seed) if quick else OneBlock(seed=seed)
     test = settings.task.prompts(200 if quick else 1000, settings.examples, seed=seed + 1_000_003)
-    steps: list[int] = []
-    losses: dict[str, list[float]] = {"context": [], "update": [], "random update": []}
+    moments = range(0, settings.steps + 1, settings.steps // 20)
+    found = kept(f"section4-{seed}-{'quick' if quick else 'full'}", lambda: training(settings, test, moments))
+    losses = {name: found.pop(name).tolist() for name in LOSSES}
+    block = settings.make()
+    block.load_state_dict(found)
+    return Trained(settings, block, test, list(moments), losses)
+
+
+def training(settings: OneBlock, test: Prompts, moments: Container[int]) -> dict[str, Tensor]:
+    """The parameters after it, and by name the three losses at some moments of it, each `(moments,)`."""
+    seen: list[dict[str, float]] = []
 
     def look(step: int, block: ContextualBlock) -> None:
-        if step % (settings.steps // 20) == 0:
-            steps.append(step)
-            for name, loss in three_losses(block, test, seed).items():
-                losses[name].append(loss)
+        if step in moments:
+            seen.append(three_losses(block, test, settings.seed))
 
     block = train(settings, look).block
-    return Trained(settings, block, test, steps, losses)
+    losses = {name: torch.tensor([each[name] for each in seen], dtype=torch.float64) for name in LOSSES}
+    return losses | block.state_dict()
 
 
 def three_losses(block: ContextualBlock, prompts: Prompts, seed: int) -> dict[str, float]:
@@ -75,8 +87,7 @@ def three_losses(block: ContextualBlock, prompts: Prompts, seed: int) -> dict[st
 
     with torch.no_grad():
         said = (block(context, query), alone(changes), alone(changes.random_like(seed)))
-    names = ("context", "update", "random update")
-    return {name: F.mse_loss(predict(out), target).item() for name, out in zip(names, said, strict=True)}
+    return {name: F.mse_loss(predict(out), target).item() for name, out in zip(LOSSES, said, strict=True)}
 
 
 @claim("dherin-losses-coincide", DHERIN, "Section 4, check of the theorem", cost=(20, 300))
