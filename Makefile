@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # One thread for each of the two test workers: more would only fight over the cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint types unit ledger setup clean
+.PHONY: demo test lint types unit ledger page setup clean
 
 demo: setup
 	$(BIN)/inweights demo --out demo
@@ -26,10 +26,15 @@ types: setup
 unit: setup
 	$(TEST_ENV) $(BIN)/pytest -n 2 -q
 
-# The full run of the ledger, then its page and its recorded verdicts; goes on where it was stopped.
+# The full run of the ledger, then its page and its recorded verdicts; goes on where it was stopped. Two trials at a
+# time, one thread each: what they find does not depend on it.
 ledger: setup
-	$(BIN)/inweights claims run --all --out docs/claims || test $$? -eq 1
+	$(TEST_ENV) $(BIN)/inweights claims run --all --jobs 2 --out docs/claims || test $$? -eq 1
 	$(BIN)/python -c "from pathlib import Path; from inweights.report._claims import record; record(Path('docs/claims'), Path('docs'))"
+
+# The page alone, once more: with new remarks, and with what has changed since the run.
+page: setup
+	$(BIN)/python -c "from pathlib import Path; from inweights.report._claims import write_page; write_page(Path('docs'))"
 
 setup: $(READY)
 

@@ -3,63 +3,43 @@
 from __future__ import annotations
 
 import json
-import linecache
+import math
+import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from matplotlib.figure import Figure as Canvas
 
 from inweights import InputError
-from inweights.claims import CLAIMS, Entry, Found, NotHereError, Plot, Trial, Verdict, _code, claim, load_all, run
-from inweights.claims import _criteria as criteria_module
-from inweights.claims._code import program
+from inweights.claims import (
+    CLAIMS,
+    Entry,
+    Found,
+    NotHereError,
+    Trial,
+    Verdict,
+    _lock,
+    _trial,
+    claim,
+    load_all,
+    run,
+)  # fmt: skip
 from inweights.claims._keep import key
 from inweights.claims._ledger import Job, do
+from inweights.claims._lock import locked
 from inweights.claims._papers import DHERIN
+from inweights.claims._remarks import remarks
+from inweights.lab.training import Recipe, changed, train
 from inweights.report._claims import page, record
+from inweights.report._claims_figure import Points, figure, write_figure
 
 ID = "test-claim"
-
-
-class Counted:
-    """A claim that counts how often it is really run."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.found: Found | Exception = Found({"error": (1e-12, 0.5)}, told={"paper": 0.2})
-
-    def __call__(self, trial: Trial) -> Found:
-        self.calls += 1
-        if isinstance(self.found, Exception):
-            raise self.found
-        return self.found
-
-
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Counted]:
-    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(criteria_module._file(), ID, {"error": {"each": "<1e-10", "control": ">1e-2"}, "seeds": 3})
-    body = Counted()
-
-    def measure(trial: Trial) -> Found:
-        """A sentence.
-
-        Measured: a number.
-
-        Control: another number.
-
-        Settings: none.
-        """
-        return body(trial)
-
-    claim(ID, DHERIN, "nowhere", exact=True)(measure)
-    yield body
-    del CLAIMS[ID]
 
 
 def entry(quick: bool = True) -> Entry:
@@ -68,14 +48,14 @@ def entry(quick: bool = True) -> Entry:
 
 
 @pytest.mark.parametrize("value", [[], torch.zeros(0)])
-def test_a_trial_without_numbers_is_broken_and_ends_nothing(counted: Counted, value: Any) -> None:
+def test_a_trial_without_numbers_is_broken_and_ends_nothing(counted: Any, value: Any) -> None:
     counted.found = Found({"error": (value, 0.5)})
     found = entry()
     assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
     assert found.why == "its trials found different quantities, or no numbers"
 
 
-def test_trials_are_made_once(counted: Counted) -> None:
+def test_trials_are_made_once(counted: Any) -> None:
     first = entry()
     assert (first.verdict, first.trials, counted.calls) == (Verdict.PASS, 3, 3)
     assert entry().quantities == first.quantities
@@ -84,7 +64,7 @@ def test_trials_are_made_once(counted: Counted) -> None:
     assert counted.calls == 6
 
 
-def test_a_stopped_run_goes_on(counted: Counted) -> None:
+def test_a_stopped_run_goes_on(counted: Any) -> None:
     do(Job(ID, Trial(0)))
     do(Job(ID, Trial(2)))
     entry()
@@ -92,7 +72,7 @@ def test_a_stopped_run_goes_on(counted: Counted) -> None:
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "not json", '{"sha256": "0", "body": "{}"}'])
-def test_a_damaged_file_is_not_trusted(counted: Counted, damage: str) -> None:
+def test_a_damaged_file_is_not_trusted(counted: Any, damage: str) -> None:
     entry()
     path = key(CLAIMS[ID], Trial(1))
     whole = path.read_text()
@@ -107,7 +87,7 @@ def test_a_damaged_file_is_not_trusted(counted: Counted, damage: str) -> None:
     assert counted.calls == 5
 
 
-def test_what_is_not_here_is_tried_again(counted: Counted) -> None:
+def test_what_is_not_here_is_tried_again(counted: Any) -> None:
     counted.found = NotHereError("`big` is not in the zoo")
     found = entry()
     assert (found.verdict, found.why, found.broken) == (Verdict.NOT_RUN, "`big` is not in the zoo", False)
@@ -115,100 +95,65 @@ def test_what_is_not_here_is_tried_again(counted: Counted) -> None:
     assert entry().verdict is Verdict.PASS
 
 
-def test_too_few_trials_are_no_verdict(monkeypatch: pytest.MonkeyPatch, counted: Counted) -> None:
-    def only_the_first(self: Counted, trial: Trial) -> Found:
+def test_too_few_trials_are_no_verdict(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
+    def only_the_first(self: Any, trial: Trial) -> Found:
         if trial.seed:
             raise NotHereError(f"seed {trial.seed} is not in the zoo")
         return Found({"error": (1e-12, 0.5)})
 
-    monkeypatch.setattr(Counted, "__call__", only_the_first)
+    monkeypatch.setattr(type(counted), "__call__", only_the_first)
     found = entry()
     assert (found.verdict, found.trials) == (Verdict.INCONCLUSIVE, 1)
     assert found.why == "1 of 3 trials: seed 1 is not in the zoo"
     assert found.quantities["error"].value.value == 1e-12
 
 
-def test_what_the_criteria_do_not_ask_for_is_a_broken_claim(counted: Counted) -> None:
+def test_what_the_criteria_do_not_ask_for_is_a_broken_claim(counted: Any) -> None:
     counted.found = Found({"eror": (1e-12, 0.5)})
     found = entry()
     assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
     assert "the criteria are about ['error']" in found.why
 
 
-def test_entries_go_stale(monkeypatch: pytest.MonkeyPatch, counted: Counted) -> None:
-    found = entry(quick=False)
-    assert found.stale == ""
-    assert entry(quick=True).stale == "it is of a quick run"
-    assert replace(found, source="other").stale == "the claim's program has changed since"
-    assert replace(found, models="other").stale == "the trained models have changed since"
-    monkeypatch.setitem(criteria_module._file(), ID, {"error": {"each": "<1e-9"}, "seeds": 3})
-    assert found.stale == "the criteria have changed since"
-    assert replace(found, id="gone").stale == "there is no such claim any more"
+def test_two_trials_that_need_one_model_train_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second waits for the first, in another process or, as here, in another thread, and then finds it there."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    monkeypatch.setattr(_lock, "EVERY", 0.01)
+    inside, most, waited, steps = 0, 0, threading.Event(), []
+
+    def training(recipe: Recipe, folder: Path, **more: Any) -> Any:
+        nonlocal inside, most
+        inside, most = inside + 1, max(most, inside + 1)
+        if not steps:
+            assert waited.wait(60)
+        steps.append(more["after"])
+        done = train(changed(recipe, ["steps=2", "batch=2"]), folder, device="cpu")
+        inside -= 1
+        return done
+
+    monkeypatch.setattr(_trial, "train", training)
+    trial = Trial(999, train=True, beat=waited.set)  # who waits beats
+    with ThreadPoolExecutor(2) as two:
+        one, other = two.map(lambda _: trial.trained("linear-5"), range(2))
+    assert (len(steps), most) == (2, 1)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
-MADE_UP = """
-WIDTH, NOISE = 3, [1]
+def test_a_lock_goes_with_its_process(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from inweights.claims._lock import locked\n"
+        "with locked(Path(sys.argv[1]), lambda: None): os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], check=True)
 
-class Part:
-    def size(self):
-        return WIDTH
+    def never() -> None:
+        raise AssertionError
 
-def helper(trial):
-    return Part().size() + NOISE[0]
-
-def other(trial):
-    return 1
-
-def measure(trial):
-    return (lambda: helper(trial))()
-"""
+    with locked(tmp_path / "model", never):
+        assert (tmp_path / "model.lock").is_file()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "same"),
-    [
-        ("", "", True),
-        ("return (lambda: helper(trial))()", "return (lambda: 2 * helper(trial))()", False),
-        ("return Part().size() + NOISE[0]", "return Part().size()", False),
-        ("return WIDTH", "return WIDTH + 1", False),
-        ("WIDTH, NOISE = 3", "WIDTH, NOISE = 4", False),
-        ("NOISE = 3, [1]", "NOISE = 3, [2]", False),
-        ("return 1", "return 2", True),  # nobody asks for it
-    ],
-)
-def test_a_program_is_all_that_it_is_made_of(old: str, new: str, same: bool, tmp_path: Path) -> None:
-    def hashed(name: str, text: str) -> str:
-        (tmp_path / f"{name}.py").write_text(text)
-        spec = spec_from_file_location("inweights.claims.made_up", tmp_path / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        sys.modules[spec.name] = module
-        linecache.checkcache()
-        try:
-            return program(module.measure)
-        finally:
-            del sys.modules[spec.name]
-
-    assert old in MADE_UP
-    assert (hashed("one", MADE_UP) == hashed("two", MADE_UP.replace(old, new) if old else MADE_UP)) is same
-
-
-def test_the_hash_of_models_is_that_of_those_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "zoo").mkdir()
-    for name in ("depth-8", "depth-8@1", "depth-80", "lstm-5"):
-        (tmp_path / "zoo" / f"{name}.safetensors").write_text(name)
-    monkeypatch.setattr(_code, "files", lambda name: tmp_path)
-    first = _code.models(("depth-8",))
-    (tmp_path / "zoo" / "lstm-5.safetensors").write_text("other")
-    (tmp_path / "zoo" / "depth-80.safetensors").write_text("other")
-    assert _code.models(("depth-8",)) == first
-    (tmp_path / "zoo" / "depth-8@1.safetensors").write_text("other")
-    assert _code.models(("depth-8",)) != first
-
-
-def test_a_quick_run_is_not_recorded(counted: Counted, tmp_path: Path) -> None:
+def test_a_quick_run_is_not_recorded(counted: Any, tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_text(entry().line() + "\n")
     with pytest.raises(InputError, match="test-claim: it is of a quick run") as error:
         record(tmp_path, tmp_path)
@@ -216,7 +161,7 @@ def test_a_quick_run_is_not_recorded(counted: Counted, tmp_path: Path) -> None:
     assert not (tmp_path / "claims.md").exists()
 
 
-def test_the_page_shows_every_claim(counted: Counted) -> None:
+def test_the_page_shows_every_claim(counted: Any) -> None:
     counted.found = Found({"error": ([1e-12], [0.5])}, told={"paper": 0.25})
     text = page({ID: entry()})
     assert "1 `PASS`; 1 claims." in text
@@ -225,9 +170,7 @@ def test_the_page_shows_every_claim(counted: Counted) -> None:
     assert "![test-claim](claims/test-claim.png)" in text
 
 
-def test_a_claim_that_repeats_another_is_shown_but_not_counted(
-    monkeypatch: pytest.MonkeyPatch, counted: Counted
-) -> None:
+def test_a_claim_that_repeats_another_is_shown_but_not_counted(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
     again = replace(CLAIMS[ID], id="test-again", repeats=ID)
     monkeypatch.setitem(CLAIMS, "test-again", again)
     text = page({ID: entry(), "test-again": replace(entry(), id="test-again")})
@@ -241,32 +184,53 @@ def test_what_is_repeated_exists_and_counts() -> None:
     assert {c.id: c.repeats for c in known.values() if c.repeats and known[c.repeats].repeats} == {}
 
 
-def test_a_claim_that_breaks_says_where(counted: Counted) -> None:
+def test_a_claim_that_breaks_says_where(counted: Any) -> None:
     counted.found = ZeroDivisionError("oops")
     found = entry()
     assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
     assert found.why.startswith("ZeroDivisionError: oops (")
 
 
-def test_a_precondition_makes_it_inconclusive(monkeypatch: pytest.MonkeyPatch, counted: Counted) -> None:
-    monkeypatch.setattr(Counted, "__call__", lambda self, trial: trial.require(False, "A(x) is 0"))
+def test_a_precondition_makes_it_inconclusive(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
+    monkeypatch.setattr(type(counted), "__call__", lambda self, trial: trial.require(False, "A(x) is 0"))
     found = entry()
     assert (found.verdict, found.why) == (Verdict.INCONCLUSIVE, "A(x) is 0")
 
 
-def test_a_sabotaged_control_is_found_out(counted: Counted) -> None:
+def test_a_sabotaged_control_is_found_out(counted: Any) -> None:
     counted.found = Found({"error": (1e-12, 1e-12)})
     found = entry()
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.loose
 
 
-def test_entries_survive_their_file(counted: Counted) -> None:
-    counted.found = Found({"error": ([1e-12, 2e-12], [0.5, 0.6])}, Plot("t", "x", "y", [1, 2], {"a": [3.0, 4.0]}, "y"))
+def test_figures_without_a_plot_are_points(counted: Any, tmp_path: Path) -> None:
+    """Each trial, what was judged, and the bounds; an infinite number does not end it."""
     found = entry()
-    assert Entry.of(found.line()) == found
-    assert found.plots[0]["lines"] == {"a": [3.0, 4.0]}
-    assert found.seen == {"error": ([1.5e-12] * 3, [0.55] * 3)}
+    drawn = figure(found)
+    assert isinstance(drawn, Points)
+    rows = drawn.rows()
+    assert [r[1:3] for r in rows if r[0] == "error"] == [(0, 1e-12), (1, 1e-12), (2, 1e-12)]
+    assert [r[2] for r in rows if r[0] == "error, control"] == [0.5] * 3
+    assert ("error, bound of the value", "", 1e-10, "", "") in rows
+    assert ("error, bound of the control", "", 1e-2, "", "") in rows
+    axes = Canvas().add_subplot()
+    drawn.strips[0].draw(axes)
+    points = [line for line in axes.get_lines() if line.get_marker() in ("o", "s")]
+    assert [line.get_linestyle() for line in points] == ["None", "None"]
+    assert axes.get_yscale() == "log"
+    odd = replace(found, seen={"error": ([math.inf, 0.0, -1.0], [math.nan] * 3)})
+    assert len(write_figure(tmp_path, odd)) == 2
+
+
+def test_every_remark_is_of_a_claim() -> None:
+    assert set(remarks()) <= set(load_all())
+    assert all(remarks().values())
+
+
+def test_remarks_are_on_the_page(counted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(remarks(), ID, "Because.")
+    assert "**PASS**.\n\nBecause.\n" in page({ID: entry()})
 
 
 def test_a_claim_says_all_that_it_must() -> None:

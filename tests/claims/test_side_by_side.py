@@ -17,10 +17,10 @@ import torch
 
 import inweights
 from inweights import InputError
-from inweights.claims import Entry, Trial, Verdict, load_all, run
+from inweights.claims import Entry, Trial, Verdict, criteria, load_all, run
 from inweights.claims._keep import Kept
 from inweights.claims._ledger import Job, Results, do, one_by_one
-from inweights.claims._side_by_side import Measuring, accepted, side_by_side
+from inweights.claims._side_by_side import Measuring, accepted, longest_first, side_by_side
 from inweights.engines import Engine, Work, _local, no_beat
 from inweights.engines._choose import ENGINES
 from inweights.engines._work import attempt
@@ -153,7 +153,18 @@ def test_a_trial_stops_training_for_nobody(tmp_path: Path, monkeypatch: pytest.M
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        Trial(999, quick=False, beat=nobody_is_left).trained("linear-5")
+        Trial(999, quick=False, train=True, beat=nobody_is_left).trained("linear-5")
+
+
+def test_long_trials_are_given_out_first(tmp_path: Path) -> None:
+    """And trials of one claim stay in their order."""
+    known = load_all()
+    works = [Measuring(Job(id, Trial(seed)), tmp_path) for id in known for seed in (0, 1)]
+    costs = [known[w.job.id].cost[0] / criteria()[w.job.id].seeds for w in longest_first(works)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > costs[-1]
+    first, second = longest_first(works)[:2]
+    assert (first.job.id, first.job.trial.seed, second.job.trial.seed) == (second.job.id, 0, 1)
 
 
 def test_one_process_is_this_one() -> None:

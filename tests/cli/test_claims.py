@@ -11,9 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from inweights import InputError
-from inweights.claims import CLAIMS, load_all
+from inweights.claims import CLAIMS, Entry, Found, NotHereError, Trial, Verdict, _trial, criteria, load_all
 from inweights.claims import _criteria as criteria_module
+from inweights.claims import _ledger as ledger_module
+from inweights.claims import _remarks as remarks_module
+from inweights.claims._code import models, rooms
 from inweights.cli import app
+from inweights.lab import zoo
+from inweights.lab.training import Recipe
 
 
 @pytest.fixture(autouse=True)
@@ -71,16 +76,85 @@ def test_a_run_gives_verdicts_figures_and_a_file(tmp_path: Path) -> None:
 def test_show_tells_all_about_a_claim() -> None:
     said = " ".join(CliRunner().invoke(app, ["claims", "show", "akyurek-phases"]).stdout.split())
     claim = load_all()["akyurek-phases"]
-    for part in (claim.sentence, claim.where, claim.measured, claim.control, claim.settings, "order: mean > 0.9"):
+    asked = {name: str(c) for name, c in criteria()["akyurek-phases"].quantities.items()}
+    lines = [f"criterion {name}: {wanted}" for name, wanted in asked.items()]
+    for part in (claim.sentence, claim.where, claim.measured, claim.control, claim.settings, *lines):
         assert " ".join(part.split()) in said
     assert "Akyürek et al. 2023" in said
     assert "changed 2026-11-15" in said
     found = json.loads(CliRunner().invoke(app, ["claims", "show", "akyurek-phases", "--json"]).stdout)
-    assert found["criteria"] == {"order": "mean > 0.9"}
+    assert found["criteria"] == asked
     assert found["changes"]
     unknown = CliRunner().invoke(app, ["claims", "show", "akyurek-phase"])
     assert isinstance(unknown.exception, InputError)
     assert "did you mean akyurek-phases" in str(unknown.exception)
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
+    """A record of one claim, that was made with another code of the lab, and a remark on it."""
+    claim = load_all()["dherin-theorem"]
+    asked = {name: str(c) for name, c in criteria()[claim.id].quantities.items()}
+    entry = Entry(
+        claim.id, Verdict.PASS, criteria=asked, quick=False, source=claim.source, models=models(claim.models),
+        rooms=rooms() | {"lab": "0"}, made_with=[{"torch": "2.9", "machine": "abacus"}],
+    )  # fmt: skip
+    (tmp_path / "recorded.jsonl").write_text(entry.line() + "\n")
+    monkeypatch.setattr(ledger_module, "RECORDED", tmp_path / "recorded.jsonl")
+    monkeypatch.setitem(remarks_module.remarks(), claim.id, "Because it is a theorem.")
+    return entry
+
+
+def test_the_record_says_what_has_changed_since(record: Entry) -> None:
+    """In the list and of the claim itself, for people and for programs."""
+    listed = CliRunner().invoke(app, ["claims", "list", "dherin"]).stdout
+    assert "PASS (the code of lab changed since)" in " ".join(listed.split())
+    shown = " ".join(CliRunner().invoke(app, ["claims", "show", record.id]).stdout.split())
+    for said in ("changed since", "made with torch 2.9; machine abacus", "remark Because it is a theorem."):
+        assert said in shown
+    found = json.loads(CliRunner().invoke(app, ["claims", "list", record.id, "--json"]).stdout)["claims"][0]
+    assert (found["verdict"], found["stale"], found["changed_since"]) == ("PASS", None, ["lab"])
+    assert found["remark"] == "Because it is a theorem."
+    last = json.loads(CliRunner().invoke(app, ["claims", "show", record.id, "--json"]).stdout)["last"]
+    assert (last["changed_since"], last["made_with"]) == (["lab"], record.made_with)
+
+
+def test_what_has_to_be_trained_is_said_and_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim whose models the zoo does not have is not run, quick or not, unless one asks for the training."""
+
+    def measure(trial: Trial) -> Found:
+        trial.trained("linear-5")
+        raise AssertionError
+
+    monkeypatch.setattr(zoo, "seeded", lambda name, seed: None)
+    monkeypatch.setattr(zoo, "seeds", lambda name: [])
+    _trial._in_the_zoo.cache_clear()
+    monkeypatch.setitem(
+        CLAIMS, "dherin-theorem", replace(CLAIMS["dherin-theorem"], measure=measure, needs=("linear-5",))
+    )
+    listed = CliRunner().invoke(app, ["claims", "list", "dherin-theorem"]).stdout
+    assert "1 s / 5 s + training" in listed
+    assert "`claims run --train` trains first" in listed
+    assert "linear-5, 5 of its seeds" in CliRunner().invoke(app, ["claims", "show", "dherin-theorem"]).stdout
+    found = json.loads(CliRunner().invoke(app, ["claims", "list", "dherin-theorem", "--json"]).stdout)["claims"][0]
+    assert found["to_train"] == {"linear-5": 5}
+    for quick in ([], ["--quick"]):
+        result = CliRunner().invoke(app, ["claims", "run", "dherin-theorem", "--json", *quick])
+        assert result.exit_code == 0
+        (one,) = json.loads(result.stdout)["claims"]
+        assert one["verdict"] == "NOT-RUN"
+        assert one["why"].startswith("`linear-5` with seed 0 is not in the zoo: `claims run --train` trains it")
+        assert "`lab train linear-5 --set seed=0`" in one["why"]
+    began: list[int] = []
+
+    def training(recipe: Recipe, folder: Path, **_: object) -> None:
+        began.append(recipe.seed)
+        raise NotHereError("enough")
+
+    monkeypatch.setattr(_trial, "train", training)
+    CliRunner().invoke(app, ["claims", "run", "dherin-theorem", "--train", "--json"])
+    assert began == [0, 1, 2, 3, 4]
+    _trial._in_the_zoo.cache_clear()
 
 
 def test_a_paper_stands_for_its_claims() -> None:

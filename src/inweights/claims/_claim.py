@@ -71,7 +71,8 @@ class Claim:
 
     - `exact`: an equality, which holds or not; else a matter of measurement.
     - `cost`: seconds on two cores, about: of a quick run and of a full one.
-    - `needs`: what has to be there: recipes of trained models, "smollm2", or a data set.
+    - `needs`: what has to be there: recipes of trained models, "smollm2", or a data set. `tells`: recipes of models
+      that it only tells about, where they are there.
     - `repeats`: the id of the claim that says the same sentence. One that repeats another is shown, but not counted.
     """
 
@@ -88,6 +89,12 @@ class Claim:
     needs: tuple[str, ...]
     measure: Measure
     repeats: str = ""
+    tells: tuple[str, ...] = ()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What its numbers hang on beside its program."""
+        return (*self.needs, *self.tells)
 
     @property
     def source(self) -> str:
@@ -109,6 +116,7 @@ def claim(
     cost: tuple[float, float] = (1.0, 1.0),
     needs: tuple[str, ...] = (),
     repeats: str = "",
+    tells: tuple[str, ...] = (),
 ) -> Callable[[Measure], Measure]:
     """Enters a function into the ledger. Its docstring is the claim: the sentence, then `Measured:`, `Control:`,
     `Settings:` and, if there is one, `Precondition:`, each at the beginning of a paragraph."""
@@ -123,8 +131,9 @@ def claim(
         if missing or id in CLAIMS:
             raise ValueError(f"claim {id!r}: {'there twice' if id in CLAIMS else 'no ' + ', '.join(missing)}")
         CLAIMS[id] = Claim(
-            id, paper, where, exact=exact, cost=cost, needs=needs, measure=measure, repeats=repeats, **parts
-        )
+            id, paper, where, exact=exact, cost=cost, needs=needs, measure=measure, repeats=repeats, tells=tells,
+            **parts,
+        )  # fmt: skip
         return measure
 
     return enter

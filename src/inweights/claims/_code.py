@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -15,7 +17,10 @@ from typing import Any
 
 ROOMS = ("theory", "blocks", "models", "fold", "data", "lab")
 # What judges, keeps and lists results does not change what a trial finds.
-CORE = ("init", "claim", "code", "criteria", "judge", "keep", "ledger", "papers", "side_by_side")
+CORE = (
+    "init", "claim", "code", "criteria", "json", "judge", "keep", "ledger", "lock", "made_with", "papers", "remarks",
+    "side_by_side",
+)  # fmt: skip
 
 
 @cache
@@ -26,6 +31,40 @@ def room(name: str) -> str:
     for path in sorted(p for p in home.rglob("*") if p.suffix in (".py", ".toml", ".txt", ".safetensors")):
         digest.update(path.relative_to(home).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+@cache
+def rooms() -> dict[str, str]:
+    """Of the code of each room below the ledger, as it is told in records: trained models are told by `models`, and
+    comments, docstrings and the layout of lines change nothing that is measured."""
+    return {name: _meaning(Path(str(files(f"inweights.{name}")))) for name in ROOMS}
+
+
+def _meaning(home: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(p for p in home.rglob("*") if p.suffix in (".py", ".toml", ".txt")):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".py":
+            text = repr(_skeleton(ast.parse(text)))
+        elif path.suffix == ".toml":
+            text = repr(tomllib.loads(text))
+        digest.update(f"{path.relative_to(home).as_posix()}\n{text}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _skeleton(node: Any) -> Any:
+    """A syntax tree as plain values, without strings that stand alone. What is empty is left out: later versions of
+    Python have more such fields, and the hash should be the same there."""
+    if isinstance(node, ast.AST):
+        fields = ((name, value) for name, value in ast.iter_fields(node) if name != "kind")
+        return type(node).__name__, [(n, _skeleton(v)) for n, v in fields if v is not None and v != []]
+    if isinstance(node, list):
+        return [_skeleton(n) for n in node if not _stands_alone(n)]
+    return node
+
+
+def _stands_alone(node: Any) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 @cache
@@ -82,10 +121,20 @@ def _of_the_ledger(value: Any) -> bool:
     return room == "inweights.claims" and file.strip("_") not in CORE and isinstance(value, FunctionType | type)
 
 
-def models(needs: Sequence[str]) -> str:
-    """Of the trained models that come with the package, by the recipes that a claim needs."""
+def models(names: Sequence[str]) -> str:
+    """Of trained models, by recipe: those of the zoo with all their seeds, and the one that is fetched."""
     digest = hashlib.sha256()
     for path in sorted(Path(str(files("inweights.lab"))).glob("zoo/*.safetensors")):
-        if path.stem.partition("@")[0] in needs:
-            digest.update(path.name.encode() + path.read_bytes())
+        if path.stem.partition("@")[0] in names:
+            digest.update(path.name.encode() + _content(path, path.stat().st_mtime_ns, path.stat().st_size))
+    if "smollm2" in names:  # it is checked against its hash when it is fetched
+        from inweights.models._load import SMOLLM2
+
+        digest.update(SMOLLM2.sha256.encode())
     return digest.hexdigest()[:16]
+
+
+@cache
+def _content(path: Path, changed: int, size: int) -> bytes:
+    """Read once for a process, though many claims need it."""
+    return hashlib.sha256(path.read_bytes()).digest()

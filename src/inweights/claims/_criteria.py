@@ -49,12 +49,20 @@ class Criterion:
 
     - `each`: every trial by itself, the worst counts; else the interval of the mean.
     - `control`: what the control has to be; None: to miss the bound.
+    - `range`: where the quantity lies by its nature, ends included, such as −1 to 1 for a cosine: intervals are cut
+      there. Bounds lie inside, so that no verdict hangs on it.
     """
 
     bound: Bound
     each: bool
     controlled: bool = True
     control: Bound | None = None
+    range: Bound | None = None
+
+    def __post_init__(self) -> None:
+        edges = [e for b in (self.bound, self.control) if b for e in (b.low, b.high) if math.isfinite(e)]
+        if self.range and not all(self.range.low <= e <= self.range.high for e in edges):
+            raise ValueError(f"a bound of {self} is outside of its range, {self.range}")
 
     def __str__(self) -> str:
         return f"{'each' if self.each else 'mean'} {self.bound}" + (f", control {self.control}" if self.control else "")
@@ -110,4 +118,5 @@ def _criterion(values: dict[str, str]) -> Criterion:
         each,
         control != "none",
         None if control in (None, "none") else Bound.of(control),
+        Bound.of(values["range"]) if "range" in values else None,
     )

@@ -14,6 +14,9 @@ from torch import Tensor
 from inweights.claims._criteria import Bound, Criteria, Criterion
 from inweights.lab import bootstrap
 
+ROUNDING = 1e-6  # of a cosine in float32
+SHARE = Bound(0.0, 1.0)
+
 
 class Verdict(StrEnum):
     """`INCONCLUSIVE`: the interval straddles the bound, a precondition did not hold, or the control did not fail.
@@ -32,6 +35,14 @@ class Interval:
     value: float
     low: float
     high: float
+
+    def within(self, range: Bound | None) -> Interval:
+        """Cut to where the quantity lies by its nature."""
+        if range is None or math.isnan(self.value):
+            return self
+        if not range.low - ROUNDING <= self.value <= range.high + ROUNDING:
+            raise ValueError(f"{self.value:g} is outside of its range, {range}")
+        return Interval(*(min(max(n, range.low), range.high) for n in (self.value, self.low, self.high)))
 
     @property
     def finite(self) -> bool:
@@ -70,14 +81,14 @@ def judge(criteria: Criteria, found: dict[str, tuple[Samples, Samples | None]]) 
 
 
 def _judged(criterion: Criterion, values: Samples, controls: Samples | None) -> Judged:
-    value = _worst(criterion.bound, values) if criterion.each else resampled(_tensors(values))
-    control = None
+    value = _worst(criterion.bound, values) if criterion.each else mean(values, controls)
+    value, control = value.within(criterion.range), None
     if criterion.controlled:
         if controls is None:
             raise ValueError("a control is missing")
         # The control is judged at its best: the number that comes nearest to holding.
         best = _worst(criterion.control, controls) if criterion.control else _best(criterion.bound, controls)
-        control = best if criterion.each else resampled(_tensors(controls))
+        control = (best if criterion.each else mean(controls, values)).within(criterion.range)
     if math.isnan(value.value):
         return Judged(value, control, Verdict.INCONCLUSIVE, "not a number")
     if control is not None:
@@ -90,8 +101,30 @@ def _judged(criterion: Criterion, values: Samples, controls: Samples | None) -> 
     return Judged(value, control, Verdict.FAIL if missed else Verdict.INCONCLUSIVE)
 
 
-def _tensors(samples: Samples) -> list[Tensor]:
-    return [torch.tensor(trial, dtype=torch.float64) for trial in samples]
+def mean(samples: Samples, others: Samples | None = None) -> Interval:
+    """The mean over trials with its 95% interval: the bootstrap's, and of what is counted at least Wilson's.
+
+    Zeros and ones can be all alike by chance, of which the bootstrap would make a certainty: of 15 hits out of 15 it
+    would say [1, 1], Wilson says [0.80, 1]. Wilson's is of all units together; where trials differ from each other by
+    more than their units do, the bootstrap's is the wider one, and counts.
+
+    Counted is what has several units in a trial, all 0 or 1; or one in each, if so is the other side (`others`: the
+    control, or the value): a single number may be 0 or 1 by nature, such as a loss that is cut there.
+
+    No interval is cut to the least and the largest number that were seen: the mean of many more may lie beyond those of
+    five. It is cut where the criteria name a range, and shares end at 0 and 1.
+    """
+    found = resampled([torch.tensor(trial, dtype=torch.float64) for trial in samples])
+    units = [n for trial in samples for n in trial]
+    several = len(units) > len(samples)
+    if not (_zeros_and_ones(units) and (several or (others and _zeros_and_ones([n for t in others for n in t])))):
+        return found
+    wilson = stats.binomtest(int(sum(units)), len(units)).proportion_ci(method="wilson")
+    return Interval(found.value, min(found.low, wilson.low), max(found.high, wilson.high)).within(SHARE)
+
+
+def _zeros_and_ones(numbers: Sequence[float]) -> bool:
+    return all(n in (0.0, 1.0) for n in numbers)
 
 
 def _worst(bound: Bound, samples: Samples) -> Interval:

@@ -14,6 +14,7 @@ from inweights._fetch import cache as cache_folder
 from inweights._files import write_atomic
 from inweights.claims._claim import Claim, Found, Numbers
 from inweights.claims._code import made_by
+from inweights.claims._json import dumps, loads
 from inweights.claims._trial import Trial
 
 OUTCOMES = ("found", "unmet", "not here", "broken")
@@ -21,7 +22,8 @@ OUTCOMES = ("found", "unmet", "not here", "broken")
 
 @dataclass(frozen=True)
 class Kept:
-    """What a trial found, as plain values: `quantities[name]` is a list of numbers and a list of the control's."""
+    """What a trial found, as plain values: `quantities[name]` is a list of numbers and a list of the control's.
+    `made_with`: the versions and the hardware that it was made with, wherever and whenever that was."""
 
     outcome: str
     message: str
@@ -29,11 +31,15 @@ class Kept:
     plot: dict[str, Any] | None
     told: dict[str, float]
     seconds: float
+    made_with: dict[str, str]
 
     @classmethod
-    def of(cls, found: Found | None, outcome: str, message: str, seconds: float) -> Kept:
+    def of(
+        cls, found: Found | None, outcome: str, message: str, seconds: float, made_with: dict[str, str] | None = None
+    ) -> Kept:
+        made_with = made_with or {}
         if found is None:
-            return cls(outcome, message, {}, None, {}, seconds)
+            return cls(outcome, message, {}, None, {}, seconds, made_with)
         quantities = {name: (_list(v), None if c is None else _list(c)) for name, (v, c) in found.quantities.items()}
         plot = None
         if found.plot is not None:
@@ -41,7 +47,8 @@ class Kept:
                 "x": _list(found.plot.x),
                 "lines": {name: _list(line) for name, line in found.plot.lines.items()},
             }
-        return cls(outcome, message, quantities, plot, {k: float(v) for k, v in found.told.items()}, seconds)
+        told = {k: float(v) for k, v in found.told.items()}
+        return cls(outcome, message, quantities, plot, told, seconds, made_with)
 
 
 def _list(numbers: Numbers) -> list[float]:
@@ -57,7 +64,7 @@ def key(claim: Claim, trial: Trial) -> Path:
 def write(path: Path, kept: Kept) -> None:
     """With its checksum, so that what was damaged is seen."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    body = json.dumps(asdict(kept))
+    body = dumps(asdict(kept))
     write_atomic(path, json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}))
 
 
@@ -68,7 +75,7 @@ def read(path: Path) -> Kept | None:
         body = outer["body"]
         if hashlib.sha256(body.encode()).hexdigest() != outer["sha256"]:
             return None
-        values = json.loads(body)
+        values = loads(body)
         quantities = {name: (v, c) for name, (v, c) in values["quantities"].items()}
         kept = Kept(**values | {"quantities": quantities})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

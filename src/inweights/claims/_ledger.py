@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import platform
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -12,14 +10,13 @@ from pathlib import Path
 from statistics import fmean as mean
 from typing import Any
 
-import torch
-
-from inweights import __version__
 from inweights.claims._claim import Claim
-from inweights.claims._code import models
+from inweights.claims._code import models, rooms
 from inweights.claims._criteria import criteria
+from inweights.claims._json import dumps, loads
 from inweights.claims._judge import Interval, Judged, Verdict, judge
 from inweights.claims._keep import Kept, key, read, write
+from inweights.claims._made_with import made_with
 from inweights.claims._papers import load_all
 from inweights.claims._trial import NotHereError, Trial, UnmetError
 
@@ -33,7 +30,9 @@ class Entry:
     - `why`: of a verdict that is neither PASS nor FAIL. `broken`: the claim's own program failed.
     - `trials`: how many were made; `seen`, `plots` and `told`: what each of them found and had to show. Of a trial with
       many units, `seen` has the mean.
-    - `source`: a hash of the claim's program; `models`: of the trained models that it needs.
+    - `source`: a hash of the claim's program; `models`: of the trained models that it needs or tells about; `rooms`: of
+      the code of each room below the ledger.
+    - `made_with`: versions and hardware of its trials; several, if they were made in several places.
     """
 
     id: str
@@ -50,7 +49,8 @@ class Entry:
     told: list[dict[str, float]] = field(default_factory=list)
     source: str = ""
     models: str = ""
-    made_with: dict[str, str] = field(default_factory=dict)
+    rooms: dict[str, str] = field(default_factory=dict)
+    made_with: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def loose(self) -> bool:
@@ -65,20 +65,27 @@ class Entry:
             return "there is no such claim any more"
         if self.source != claim.source:
             return "the claim's program has changed since"
-        if self.models != models(claim.needs):
+        if self.models != models(claim.models):
             return "the trained models have changed since"
         if self.criteria != {name: str(c) for name, c in needed.quantities.items()}:
             return "the criteria have changed since"
         return "it is of a quick run" if self.quick else ""
 
+    @property
+    def changed(self) -> list[str]:
+        """The rooms below the ledger whose code is another one today. That alone makes nothing stale: most changes
+        there change no number, and tests of their own guard them."""
+        today = rooms()
+        return [name for name, code in self.rooms.items() if code != today.get(name)]
+
     def line(self) -> str:
         """As one line of JSON."""
-        return json.dumps(asdict(self), allow_nan=True)
+        return dumps(asdict(self))
 
     @classmethod
     def of(cls, line: str) -> Entry:
         """From its line."""
-        values = json.loads(line)
+        values = loads(line)
         judged = {
             name: Judged(
                 Interval(**j["value"]), j["control"] and Interval(**j["control"]), Verdict(j["verdict"]), j["why"]
@@ -122,7 +129,7 @@ def do(job: Job, folder: Path | None = None) -> Kept:
         place = traceback.extract_tb(error.__traceback__)[-1]
         outcome = "broken"
         message = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
-    kept = Kept.of(found, outcome, message, time.perf_counter() - start)
+    kept = Kept.of(found, outcome, message, time.perf_counter() - start, made_with(job.trial.device))
     if outcome in ("found", "unmet"):  # what was not here or broke is tried again
         write(here, kept)
     return kept
@@ -141,13 +148,14 @@ def run(
     *,
     quick: bool = True,
     device: str = "cpu",
+    train: bool = False,
     results: Results = one_by_one,
     after: Callable[[Job, Kept], None] = lambda job, kept: None,
 ) -> Iterator[Entry]:
     """The entries of claims, each as soon as its trials are done. `results` is how they are made: here, one after
-    the other, or side by side."""
+    the other, or side by side. Without `train`, a claim whose models are not there is not run."""
     needed = criteria()
-    jobs = [Job(c.id, Trial(seed, quick, device)) for c in claims for seed in range(needed[c.id].seeds)]
+    jobs = [Job(c.id, Trial(seed, quick, device, train)) for c in claims for seed in range(needed[c.id].seeds)]
     kept: dict[str, dict[int, Kept]] = {c.id: {} for c in claims}
     for job, one in results(jobs):
         kept[job.id][job.trial.seed] = one
@@ -177,10 +185,11 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
             for name in (there[0].quantities if there else ())
         },
         "source": load_all()[id].source,
-        "models": models(load_all()[id].needs),
+        "models": models(load_all()[id].models),
+        "rooms": rooms(),
         "plots": [t.plot for t in there if t.plot],
         "told": [t.told for t in there],
-        "made_with": made_with(),
+        "made_with": [dict(each) for each in dict.fromkeys(tuple(t.made_with.items()) for t in trials) if each],
     }
     for outcome, verdict in (("broken", Verdict.NOT_RUN), ("unmet", Verdict.INCONCLUSIVE)):
         if any(t.outcome == outcome for t in trials):
@@ -217,17 +226,6 @@ def _whole(one: Kept, other: Kept) -> bool:
         name: c is None for name, (_, c) in other.quantities.items()
     }
     return alike and all(v and (c is None or c) for v, c in one.quantities.values())
-
-
-def made_with() -> dict[str, str]:
-    """Versions and hardware."""
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    return {
-        "inweights": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",
-    }
 
 
 def recorded() -> dict[str, Entry]:

@@ -11,6 +11,7 @@ import torch
 
 from inweights._errors import InputError
 from inweights.claims._code import made_by
+from inweights.claims._criteria import criteria
 from inweights.claims._keep import Kept, key, read
 from inweights.claims._ledger import Job, Results, do, one_by_one
 from inweights.claims._papers import load_all
@@ -58,6 +59,17 @@ def accepted(answer: Answer) -> Kept:
     return Kept.of(None, "broken", why, 0.0)
 
 
+def longest_first(works: list[Measuring]) -> list[Measuring]:
+    """So that at the end nobody waits long for the last one. Trials of one claim stay together."""
+    known, needed = load_all(), criteria()
+
+    def seconds(work: Measuring) -> float:
+        id, quick = work.job.id, work.job.trial.quick
+        return known[id].cost[0 if quick else 1] / needed[id].seeds
+
+    return sorted(works, key=seconds, reverse=True)
+
+
 def side_by_side(engine: str, jobs: int | None, address: str | None) -> Results:
     """How trials are made, for `run`: by `ray`, or by `jobs` processes of this machine. One process is this one."""
     answers = choose(engine, address)
@@ -68,21 +80,16 @@ def side_by_side(engine: str, jobs: int | None, address: str | None) -> Results:
         if engine == "ray" and any(job.trial.device != "cpu" for job in asked):
             raise InputError("--engine ray runs trials on CPUs: leave out --device, or --engine.")
         waiting: dict[str, Measuring] = {}
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # here too: entries say with how many they were made
-        try:
-            for job in asked:
-                here = key(load_all()[job.id], job.trial)
-                kept = read(here)
-                if kept is not None:
-                    yield job, kept
-                else:
-                    waiting[job.name] = Measuring(job, here.parent)
-            if waiting:
-                with closing(answers(list(waiting.values()), jobs, address)) as found:
-                    for name, answer in found:
-                        yield waiting[name].job, accepted(answer)
-        finally:
-            torch.set_num_threads(threads)
+        for job in asked:
+            here = key(load_all()[job.id], job.trial)
+            kept = read(here)
+            if kept is not None:
+                yield job, kept
+            else:
+                waiting[job.name] = Measuring(job, here.parent)
+        if waiting:
+            with closing(answers(longest_first(list(waiting.values())), jobs, address)) as found:
+                for name, answer in found:
+                    yield waiting[name].job, accepted(answer)
 
     return results

@@ -12,10 +12,12 @@ import torch
 from inweights._errors import InputError
 from inweights._fetch import cache as cache_folder
 from inweights.claims._code import room
+from inweights.claims._lock import locked
 from inweights.engines import Beat, no_beat
 from inweights.lab import Draw, zoo
 from inweights.lab.models import Learner
-from inweights.lab.training import Recipe, changed, read, train
+from inweights.lab.training import Recipe, changed, names, read, train
+from inweights.lab.training._checkpoint import MODEL, read_about
 
 if TYPE_CHECKING:
     from inweights.models import Model
@@ -33,11 +35,13 @@ class UnmetError(Exception):
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a claim. Everything random in it follows from `seed`. `beat` ends it when nobody waits for it."""
+    """One run of a claim. Everything random in it follows from `seed`. `train`: whether to train, for hours maybe, what
+    the zoo does not have. `beat` ends it when nobody waits for it."""
 
     seed: int
     quick: bool = True
     device: str = "cpu"
+    train: bool = False
     beat: Beat = field(default=no_beat, compare=False, repr=False)
 
     def generator(self) -> torch.Generator:
@@ -62,16 +66,20 @@ class Trial:
         return changed(read(name), [f"seed={self.seed}"])
 
     def trained(self, name: str) -> Learner:
-        """The model that a recipe gives with the seed of this trial: from the zoo, or, in a full run, trained here."""
+        """The model that a recipe gives with the seed of this trial: from the zoo, or trained here, now or before."""
         found = zoo.seeded(name, self.seed)
         if found is not None:
             return found.to(self.device).eval()
-        if self.quick:
-            raise NotHereError(f"`{name}` with seed {self.seed} is not in the zoo: a full run trains it")
         recipe = self.recipe(name)
         key = hashlib.sha256((recipe.model_dump_json() + room("lab")).encode()).hexdigest()[:12]
         folder = cache_folder() / "claims" / "trained" / f"{name}-{self.seed}-{key}"
-        return train(recipe, folder, device=self.device, after=lambda _: self.beat()).model.eval()
+        if not self.train and not (folder / MODEL).is_file():
+            raise NotHereError(
+                f"`{name}` with seed {self.seed} is not in the zoo: `claims run --train` trains it, as does "
+                f"`lab train {name} --set seed={self.seed}` for whoever keeps the zoo"
+            )
+        with locked(folder, self.beat):  # a second trial that needs it waits, and then finds it trained
+            return train(recipe, folder, device=self.device, after=lambda _: self.beat()).model.eval()
 
     def language_model(self, dtype: str = "float32") -> Model:
         """SmolLM2, loaded once for a process."""
@@ -79,6 +87,19 @@ class Trial:
             return _language_model(self.device, dtype)
         except InputError as error:
             raise NotHereError(str(error)) from error
+
+
+def to_train(needs: tuple[str, ...], seeds: int) -> dict[str, int]:
+    """The recipes whose models a claim needs and the zoo does not have as they are today, each with how many of its
+    seeds are missing. No weights are read."""
+    return {n: missing for n in needs if n in names() and (missing := seeds - _in_the_zoo(n, seeds))}
+
+
+@cache
+def _in_the_zoo(name: str, seeds: int) -> int:
+    today, there = read(name), set(zoo.seeds(name)) & set(range(seeds))
+    files = {seed: zoo.find(name if seed == 0 else f"{name}@{seed}") for seed in there}
+    return sum(read_about(file)[0] == changed(today, [f"seed={seed}"]) for seed, file in files.items())
 
 
 @cache

@@ -35,13 +35,15 @@ def list_command(ids: Ids = None, as_json: Json = False) -> None:
 
     known, last = {c.id: c for c in _chosen(ids or [], everything=not ids)}, recorded()
     if as_json:
-        emit({"claims": [_about(c) | {"verdict": last[i].verdict if i in last else None} for i, c in known.items()]})
+        emit({"claims": [_about(c) | _of_the_record(last.get(i)) for i, c in known.items()]})
         return
     for paper in dict.fromkeys(c.paper for c in known.values()):
         rows = [(c.id, _last(last.get(c.id)), _cost(c), _sentence(c)) for c in known.values() if c.paper == paper]
         table(("claim", "last verdict", "quick / full", ""), rows, title=f"{paper.key}: {paper}")
     more = sum(bool(c.repeats) for c in known.values())
     say(f"{len(known) - more} claims" + (f", and {more} that say what another one says." if more else "."))
+    if any(map(_to_train, known.values())):
+        say("+ training: models that the zoo does not have, which `claims run --train` trains first, for hours maybe.")
 
 
 @claims.command("show")
@@ -51,13 +53,17 @@ def show_command(
     """All about one claim: what it says and where, what is measured, the control, the criteria and their changes."""
     from inweights.claims import criteria, load_all, recorded
     from inweights.claims._criteria import changes
+    from inweights.claims._remarks import remarks
 
     known, last = load_all(), recorded().get(id)
     if id not in known:
         raise unknown("claim", id, known)
     claim, changed = known[id], [c for c in changes() if c.claim == id]
     if as_json:
-        emit(_about(claim) | {"changes": [asdict(c) for c in changed], "last": last and _told(last)})
+        emit(
+            _about(claim)
+            | {"changes": [asdict(c) for c in changed], "last": last and _told(last) | _of_the_record(last)}
+        )
         return
     say(f"{claim.id}: {_sentence(claim)}")
     say(f"{claim.paper}, {claim.where}\n")
@@ -69,18 +75,27 @@ def show_command(
     for c in changed:
         say(f"{'changed':<13} {c.date}, {c.was} → {c.now}. {c.reason} Seen before: {c.seen}.")
     say(f"{'needs':<13} {', '.join(claim.needs) or 'nothing'}; {_cost(claim)} (quick / full)")
+    for name, missing in _to_train(claim).items():
+        say(f"{'not trained':<13} {name}, {missing} of its seeds: `claims run {id} --train` trains them first")
     if last is not None:
         say(f"{'last verdict':<13} {_last(last)}: {_numbers(last)}" + (f" ({last.why})" if last.why else ""))
+        for made in last.made_with:
+            say(f"{'made with':<13} {'; '.join(f'{k} {v}' for k, v in made.items())}")
+    if id in remarks():
+        say(f"{'remark':<13} {remarks()[id]}")
 
 
 @claims.command("run")
 def run_command(
     ids: Ids = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, trained models from the zoo alone.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="A folder for results.jsonl and the figures.", file_okay=False)
     ] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Train what the zoo does not have, for hours maybe; else it is not run.")
+    ] = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     engine: Annotated[str, typer.Option(help="local: this machine. ray: trials side by side on a cluster.")] = "local",
     address: Annotated[
@@ -103,7 +118,7 @@ def run_command(
         folder_for("--out", out)
     entries: list[Entry] = []
     with _live(chosen, quick, silent=as_json) as (after, show):
-        for entry in run(chosen, quick=quick, device=device, results=results, after=after):
+        for entry in run(chosen, quick=quick, device=device, train=train, results=results, after=after):
             entries.append(entry)
             show(entry)
             if out is not None:  # after each: what is known is not lost
@@ -178,7 +193,8 @@ def _keep(out: Path, entry: Entry) -> None:
     """Beside what earlier runs found of other claims. What could not be run does not take the place of a verdict."""
     from inweights._files import write_atomic
     from inweights.claims import Verdict
-    from inweights.report._claims import results, write_figure
+    from inweights.report._claims import results
+    from inweights.report._claims_figure import write_figure
 
     found = results(out)
     if entry.verdict is Verdict.NOT_RUN and entry.id in found:
@@ -199,7 +215,28 @@ def _numbers(entry: Entry) -> str:
 def _last(entry: Entry | None) -> str:
     if entry is None:
         return "–"
-    return f"{entry.verdict}, stale" if entry.stale else str(entry.verdict)
+    if entry.stale:
+        return f"{entry.verdict}, stale"
+    return f"{entry.verdict} (the code of {', '.join(entry.changed)} changed since)" if entry.changed else entry.verdict
+
+
+def _of_the_record(entry: Entry | None) -> dict[str, Any]:
+    """What is known of the last full run, and what has changed since."""
+    if entry is None:
+        return {"verdict": None}
+    return {
+        "verdict": entry.verdict,
+        "stale": entry.stale or None,
+        "changed_since": entry.changed,
+        "made_with": entry.made_with,
+    }
+
+
+def _to_train(claim: Claim) -> dict[str, int]:
+    from inweights.claims import criteria
+    from inweights.claims._trial import to_train
+
+    return to_train(claim.needs, criteria()[claim.id].seeds)
 
 
 def _sentence(claim: Claim) -> str:
@@ -207,11 +244,13 @@ def _sentence(claim: Claim) -> str:
 
 
 def _cost(claim: Claim) -> str:
-    return " / ".join(f"{s:.0f} s" if s < 120 else f"{s / 60:.0f} min" for s in claim.cost)
+    seconds = " / ".join(f"{s:.0f} s" if s < 120 else f"{s / 60:.0f} min" for s in claim.cost)
+    return f"{seconds} + training" if _to_train(claim) else seconds
 
 
 def _about(claim: Claim) -> dict[str, Any]:
     from inweights.claims import criteria
+    from inweights.claims._remarks import remarks
 
     return {
         "id": claim.id,
@@ -227,6 +266,8 @@ def _about(claim: Claim) -> dict[str, Any]:
         "criteria": {name: str(c) for name, c in criteria()[claim.id].quantities.items()},
         "needs": list(claim.needs),
         "cost": list(claim.cost),
+        "to_train": _to_train(claim),
+        "remark": remarks().get(claim.id),
         "repeats": claim.repeats or None,
     }
 

@@ -1,4 +1,4 @@
-"""The ledger for readers: a figure of each claim beside its table, and the page of all of them."""
+"""The ledger for readers: the record of a full run, and the page of all claims."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
-
-import torch
 
 from inweights._errors import Problems
-from inweights._files import write_atomic, write_csv
-from inweights.claims import CLAIMS, Entry, Verdict, load_all
+from inweights._files import write_atomic
+from inweights.claims import CLAIMS, Entry, Verdict, load_all, recorded
 from inweights.claims._criteria import changes
-from inweights.claims._judge import Interval, band
+from inweights.claims._judge import Interval
 from inweights.claims._ledger import RECORDED
-from inweights.report._figures import COLOURS, HEADER, Curve, Figure
+from inweights.claims._remarks import remarks
 
 HEAD = """# The ledger
 
@@ -25,62 +22,11 @@ Every claim is a program: what is measured, by which criterion, and a control, t
 claim is false, which must fail. This page is made from the last full run (`make ledger`). `PASS` and `FAIL` are
 findings about a sentence of a paper at the scale that is given, `INCONCLUSIVE` means that the interval straddles the
 criterion, that a precondition did not hold, or that the control did not fail. Intervals are 95% bootstrap intervals
-over trials (and over the units within each), widened as Student's are because trials are few; where there is none, the
-worst trial counts.
+over trials (and over the units within each), widened as Student's are because trials are few, and of zeros and ones at
+least Wilson's; where there is none, the worst trial counts.
 """
 
-STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # what lies under a line is seen through its gaps
-
-
-def figure(entry: Entry) -> Figure:
-    """What its trials had to show, as means with bands; or else their values beside those of the controls."""
-    claim = CLAIMS[entry.id]
-    colours = list(COLOURS)
-    if entry.plots:
-        first = entry.plots[0]
-        lines = []
-        for k, name in enumerate(first["lines"]):
-            of_trials = torch.tensor([p["lines"][name] for p in entry.plots], dtype=torch.float64)
-            middle, low, high = band(of_trials)
-            lines.append(
-                Curve(
-                    name,
-                    first["x"],
-                    middle,
-                    colour=colours[k % len(colours)],
-                    style=STYLES[k % len(STYLES)],
-                    marker="o" if len(middle) < 12 else "",
-                    low=low,
-                    high=high,
-                )
-            )
-        return Figure(
-            first["title"], first["x_label"], first["y_label"], lines,
-            x_scale="log" if "x" in first["log"] else "linear", y_scale="log" if "y" in first["log"] else "linear",
-        )  # fmt: skip
-    lines = []
-    for k, (name, (values, controls)) in enumerate(entry.seen.items()):
-        colour = colours[k % len(colours)]
-        lines.append(Curve(name, range(len(values)), values, colour, marker="o"))
-        if controls is not None:
-            lines.append(Curve(f"{name}, control", range(len(controls)), controls, colour, "--", marker="s"))
-    numbers = [abs(y) for line in lines for y in line.y if y and math.isfinite(y)]
-    wide = bool(numbers) and max(numbers) / min(numbers) > 100 and all(y >= 0 for line in lines for y in line.y)
-    if wide:  # a zero has no place on a logarithmic scale
-        floor = min(numbers) / 10
-        lines = [Curve(c.label, c.x, [max(y, floor) for y in c.y], c.colour, c.style, marker=c.marker) for c in lines]
-    return Figure(claim.id, "trial", "measured", lines, y_scale="log" if wide else "linear")
-
-
-def write_figure(folder: Path, entry: Entry) -> list[Path]:
-    """`ID.png` and `ID.csv`; nothing for a claim that was not run."""
-    if not entry.seen:
-        return []
-    drawn = figure(entry)
-    return [
-        write_atomic(folder / f"{entry.id}.png", drawn.png()),
-        write_csv(folder / f"{entry.id}.csv", HEADER, drawn.rows()),
-    ]
+SINCE = "*Changed since:* "  # begins a line that is about today, and not about the run
 
 
 def results(folder: Path) -> dict[str, Entry]:
@@ -105,6 +51,11 @@ def record(folder: Path, docs: Path) -> None:
     lean = "".join(replace(e, plots=[]).line() + "\n" for e in entries.values())  # the figures' tables have the rest
     write_atomic(RECORDED, lean)
     write_atomic(docs / "claims.md", page(entries))
+
+
+def write_page(docs: Path) -> None:
+    """`docs/claims.md` once more, from the record as it is: with remarks, and with what has changed since."""
+    write_atomic(docs / "claims.md", page(recorded()))
 
 
 def number(value: float) -> str:
@@ -136,6 +87,7 @@ def page(entries: Mapping[str, Entry]) -> str:
     total = ", ".join(f"{counts[v]} `{v}`" for v in Verdict if counts[v]) + f"; {len(counted)} claims"
     more = len(entries) - len(counted)
     lines += [f"{total}. {more} more say what another one says and are not counted.\n" if more else f"{total}.\n"]
+    lines += _made(entries) + _since(entries)
     papers = list(dict.fromkeys(CLAIMS[id].paper for id in entries))
     for paper in papers:
         lines.append(f"## {paper}\n")
@@ -156,10 +108,33 @@ def page(entries: Mapping[str, Entry]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _made(entries: Mapping[str, Entry]) -> list[str]:
+    """With what versions and on what hardware, the most frequent first."""
+    used = Counter("; ".join(f"{k} {v}" for k, v in made.items()) for e in entries.values() for made in e.made_with)
+    return ["Made with:\n", *(f"- {what} ({n} claims)" for what, n in used.most_common()), ""] if used else []
+
+
+def _since(entries: Mapping[str, Entry]) -> list[str]:
+    """The rooms below the ledger whose code is another one today, and of which claims that is so."""
+    which: dict[str, list[str]] = {}
+    for id, entry in entries.items():
+        if entry.changed:
+            which.setdefault(", ".join(entry.changed), []).append(id)
+    of = {rooms: "all claims" if len(ids) == len(entries) else ", ".join(ids) for rooms, ids in which.items()}
+    return [f"{SINCE}the code of {rooms} ({ids}).\n" for rooms, ids in of.items()]
+
+
+def without_since(text: str) -> str:
+    """A page without what it says of the day when it was made."""
+    return "\n\n".join(part for part in text.split("\n\n") if not part.startswith(SINCE))
+
+
 def _claim(entry: Entry) -> list[str]:
     claim = CLAIMS[entry.id]
     lines = [f"### {entry.id}\n", f"*{claim.sentence}* ({claim.where})\n", f"**{entry.verdict}**"]
     lines[-1] += f" ({entry.why}).\n" if entry.why else ".\n"
+    if entry.id in remarks():
+        lines.append(f"{remarks()[entry.id]}\n")
     if claim.repeats:
         lines.append(f"Says what [{claim.repeats}](#{claim.repeats}) says; not counted.\n")
     lines.append(f"Measured: {claim.measured} Control: {claim.control} Settings: {claim.settings}")

@@ -74,7 +74,7 @@ class Figure:
                 axes.minorticks_off()
             axes.legend(frameon=False)
 
-        return _drawn(draw)
+        return drawn(draw)
 
 
 HEADER = ("curve", "x", "y", "low", "high")
@@ -96,10 +96,11 @@ def heatmap(values: Sequence[Sequence[float]], columns: Sequence[str], title: st
         axes.set_xticks(range(0, len(columns), step), columns[::step], rotation=90, fontsize=6)
         axes.figure.colorbar(image, label="‖ΔWᵢ₊₁ − ΔWᵢ‖")
 
-    return _drawn(draw, size=(max(6.4, min(16.0, 0.18 * len(columns))), 5.0))
+    return drawn(draw, size=(max(6.4, min(16.0, 0.18 * len(columns))), 5.0))
 
 
-def _drawn(draw: Callable[[Any], None], size: tuple[float, float] = (6.4, 4.2)) -> bytes:
+def drawn(draw: Callable[[Any], None], size: tuple[float, float] = (6.4, 4.2)) -> bytes:
+    """What `draw` draws on a pair of axes, as a picture."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure as Canvas

@@ -1,0 +1,36 @@
+"""JSON of what was measured: numbers that are not finite are the strings "nan", "inf" and "-inf", as JSON has none."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+ODD = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def dumps(value: Any) -> str:
+    """One line that every reader of JSON takes."""
+    return json.dumps(_written(value), allow_nan=False)
+
+
+def loads(text: str) -> Any:
+    """What `dumps` wrote. A text that is one of the three words becomes a number: no claim has such a name or reason.
+    Keys stay as they are."""
+    return _read(json.loads(text))
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if isinstance(value, dict):
+        return {k: _written(v) for k, v in value.items()}
+    return [_written(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, str):
+        return ODD.get(value, value)
+    if isinstance(value, dict):
+        return {k: _read(v) for k, v in value.items()}
+    return [_read(v) for v in value] if isinstance(value, list) else value

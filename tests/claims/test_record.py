@@ -1,0 +1,210 @@
+"""What an entry says of itself: of which program, models, rooms, machines; and how it survives its file."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import math
+import sys
+from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inweights.claims import (
+    CLAIMS,
+    Entry,
+    Found,
+    Plot,
+    Trial,
+    _code,
+    run,
+)  # fmt: skip
+from inweights.claims import _criteria as criteria_module
+from inweights.claims import _ledger as ledger
+from inweights.claims._code import program
+from inweights.claims._json import dumps, loads
+from inweights.claims._keep import key
+from inweights.claims._ledger import Job, do
+from inweights.claims._made_with import made_with
+from inweights.models import _load
+from inweights.report._claims import page, without_since
+
+ID = "test-claim"
+
+
+def entry(quick: bool = True) -> Entry:
+    (found,) = run([CLAIMS[ID]], quick=quick)
+    return found
+
+
+def test_entries_go_stale(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
+    found = entry(quick=False)
+    assert found.stale == ""
+    assert entry(quick=True).stale == "it is of a quick run"
+    assert replace(found, source="other").stale == "the claim's program has changed since"
+    assert replace(found, models="other").stale == "the trained models have changed since"
+    monkeypatch.setitem(criteria_module._file(), ID, {"error": {"each": "<1e-9"}, "seeds": 3})
+    assert found.stale == "the criteria have changed since"
+    assert replace(found, id="gone").stale == "there is no such claim any more"
+
+
+def test_what_an_entry_was_made_with_is_that_of_its_trials(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
+    """Not of who judges them, and of each machine if there were several."""
+    monkeypatch.setattr(ledger, "made_with", lambda device: {"torch": "1", "machine": device})
+    for trial in (Trial(0), Trial(2)):
+        do(Job(ID, trial))
+    monkeypatch.setattr(ledger, "made_with", lambda device: {"torch": "2", "machine": device})
+    assert entry().made_with == [{"torch": "1", "machine": "cpu"}, {"torch": "2", "machine": "cpu"}]
+    assert counted.calls == 3
+
+
+def test_versions_and_hardware_are_told() -> None:
+    found = made_with("cpu")
+    assert set(found) == {"inweights", "torch", "transformers", "python", "machine"}
+    assert f"{torch.get_num_threads()} thread" in found["machine"]
+    assert all(found.values())
+
+
+def test_rooms_that_changed_since_are_remarked_and_make_nothing_stale(counted: Any) -> None:
+    found = entry(quick=False)
+    assert found.rooms == _code.rooms()
+    assert found.changed == []
+    other = replace(found, rooms=found.rooms | {"theory": "0", "lab": "0"})
+    assert (other.changed, other.stale) == (["theory", "lab"], "")
+    text = page({ID: found, "dherin-theorem": replace(other, id="dherin-theorem")})
+    assert "*Changed since:* the code of theory, lab (dherin-theorem)." in text
+    assert "*Changed since:* the code of theory, lab (all claims)." in page({ID: other})
+    assert "Changed since" not in without_since(page({ID: other}))
+    assert without_since(page({ID: other})) == page({ID: found})
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ('"""Another one."""\nimport math\ndef f(x):\n    """And here."""\n\n    return math.sqrt(x)  # why\n', True),
+        ("import math\n\ndef f(x): return math.sqrt(x)\n", True),
+        ("import math\n\ndef f(x): return math.sqrt(x + 1)\n", False),
+        ("import math\n\ndef f(x): return math.sqrt(None)\n", False),
+        ("import math\n\ndef f(x): return 'math.sqrt(x)'\n", False),
+    ],
+)
+def test_a_room_is_what_its_code_means(text: str, same: bool, tmp_path: Path) -> None:
+    """Comments, docstrings and layout say nothing; trained models are told elsewhere."""
+    (tmp_path / "a.py").write_text('"""One."""\nimport math\ndef f(x):\n    return math.sqrt(x)\n')
+    (tmp_path / "recipe.toml").write_text("steps = 1\n")
+    before = _code._meaning(tmp_path)
+    (tmp_path / "a.py").write_text(text)
+    (tmp_path / "recipe.toml").write_text("# how many\nsteps=1\n")
+    (tmp_path / "model.safetensors").write_text("weights")
+    assert (_code._meaning(tmp_path) == before) is same
+    (tmp_path / "recipe.toml").write_text("steps = 2\n")
+    assert _code._meaning(tmp_path) != before
+
+
+MADE_UP = """
+WIDTH, NOISE = 3, [1]
+
+class Part:
+    def size(self):
+        return WIDTH
+
+def helper(trial):
+    return Part().size() + NOISE[0]
+
+def other(trial):
+    return 1
+
+def measure(trial):
+    return (lambda: helper(trial))()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("", "", True),
+        ("return (lambda: helper(trial))()", "return (lambda: 2 * helper(trial))()", False),
+        ("return Part().size() + NOISE[0]", "return Part().size()", False),
+        ("return WIDTH", "return WIDTH + 1", False),
+        ("WIDTH, NOISE = 3", "WIDTH, NOISE = 4", False),
+        ("NOISE = 3, [1]", "NOISE = 3, [2]", False),
+        ("return 1", "return 2", True),  # nobody asks for it
+    ],
+)
+def test_a_program_is_all_that_it_is_made_of(old: str, new: str, same: bool, tmp_path: Path) -> None:
+    def hashed(name: str, text: str) -> str:
+        (tmp_path / f"{name}.py").write_text(text)
+        spec = spec_from_file_location("inweights.claims.made_up", tmp_path / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[spec.name] = module
+        linecache.checkcache()
+        try:
+            return program(module.measure)
+        finally:
+            del sys.modules[spec.name]
+
+    assert old in MADE_UP
+    assert (hashed("one", MADE_UP) == hashed("two", MADE_UP.replace(old, new) if old else MADE_UP)) is same
+
+
+def test_the_hash_of_models_is_that_of_those_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "zoo").mkdir()
+    for name in ("depth-8", "depth-8@1", "depth-80", "lstm-5"):
+        (tmp_path / "zoo" / f"{name}.safetensors").write_text(name)
+    monkeypatch.setattr(_code, "files", lambda name: tmp_path)
+    first = _code.models(("depth-8",))
+    (tmp_path / "zoo" / "lstm-5.safetensors").write_text("other")
+    (tmp_path / "zoo" / "depth-80.safetensors").write_text("other")
+    assert _code.models(("depth-8",)) == first
+    (tmp_path / "zoo" / "depth-8@1.safetensors").write_text("other")
+    assert _code.models(("depth-8",)) != first
+    assert _code.models(("depth-8", "smollm2")) != _code.models(("depth-8",))
+    fetched = _code.models(("smollm2",))
+    monkeypatch.setattr(_load, "SMOLLM2", replace(_load.SMOLLM2, sha256="0" * 64))
+    assert _code.models(("smollm2",)) != fetched
+
+
+def test_models_that_are_only_told_about_count_too(counted: Any) -> None:
+    found = entry(quick=False)
+    CLAIMS[ID] = replace(CLAIMS[ID], tells=("linear-5",))
+    assert found.stale == "the trained models have changed since"
+
+
+def test_entries_survive_their_file(counted: Any) -> None:
+    counted.found = Found({"error": ([1e-12, 2e-12], [0.5, 0.6])}, Plot("t", "x", "y", [1, 2], {"a": [3.0, 4.0]}, "y"))
+    found = entry()
+    assert Entry.of(found.line()) == found
+    assert found.plots[0]["lines"] == {"a": [3.0, 4.0]}
+    assert found.seen == {"error": ([1.5e-12] * 3, [0.55] * 3)}
+
+
+def test_numbers_that_are_not_finite_survive_their_file_as_json(counted: Any) -> None:
+    """Of trials and of entries; `NaN` and `Infinity` are no JSON."""
+    counted.found = Found({"error": ([math.inf, 1e-12], [math.nan, 0.5])}, told={"beside": -math.inf})
+    found = entry()
+    kept = entry()  # read from the cache
+    assert counted.calls == 3
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    for one in (found, kept):
+        json.loads(one.line(), parse_constant=refuse)
+        again = Entry.of(one.line())
+        assert again.quantities["error"].value.value == math.inf
+        assert math.isnan(again.seen["error"][1][0])  # type: ignore[index]
+        assert again.told[0]["beside"] == -math.inf
+    body = json.loads(key(CLAIMS[ID], Trial(0)).read_text())["body"]
+    json.loads(body, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("plain", [{"a": [1.5, "text", None, True, {"b": 2}]}, []])
+def test_other_values_are_as_they_were(plain: Any) -> None:
+    assert loads(dumps(plain)) == plain
