@@ -12,6 +12,7 @@ import typer
 from inweights._errors import InputError, Problems
 from inweights.cli._device import usable
 from inweights.cli._output import Json, Seed, emit, progress, say, table
+from inweights.cli.lab_show import show_command
 from inweights.cli.lab_sweep import Changes, sweep_command
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 lab = typer.Typer(help="Synthetic in-context learning: train, measure, compare, draw.", no_args_is_help=True)
+lab.command("show")(show_command)
 lab.command("sweep")(sweep_command)
 
 Where = Annotated[str, typer.Option(help="cpu or cuda.")]
@@ -72,6 +74,7 @@ def list_command(as_json: Json = False) -> None:
     say("trained: with how many seeds, in the zoo; error: after all examples, 1 is that of always answering 0")
     for what, registry in kinds.items():
         say(f"{what}: {', '.join(registry)}")
+    say("`inweights lab show NAME` tells more about any of them")
 
 
 @lab.command("train")

@@ -51,7 +51,7 @@ of Bai et al. 2023, whose code names eight heads but never splits them."""
 class Stacked(Settings):
     """A stack of layers, sized by one dial; a number that is given overrides it.
 
-    - `size`: one of `SIZES`.
+    - `size`: tiny, small, standard (3, 6, 12 layers of width 64, 128, 256; Garg et al. 2022), seed or bai.
     - `layers`, `width`: where they are not given, what the dial says.
     """
 

@@ -1,0 +1,101 @@
+"""`inweights lab show`: what a name of the lab stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inweights.cli._output import Json, emit, say, table
+
+if TYPE_CHECKING:
+    from inweights.lab._describe import Formula, Kind
+
+
+def show_command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A recipe, task, shift, model or predictor; NAME@SEED; a TOML file; a folder that `lab train` wrote."
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show what a name stands for: what it does, its settings and defaults, a recipe as a whole, what was measured."""
+    from inweights.lab._describe import Kind, described
+
+    found = described(name)
+    if as_json:
+        emit({"found": [_kind_values(each) if isinstance(each, Kind) else _recipe_values(each) for each in found]})
+        return
+    for i, each in enumerate(found):
+        if i:
+            say("")
+        if isinstance(each, Kind):
+            _show_kind(each)
+        else:
+            _show_recipe(each)
+
+
+def _kind_values(kind: Kind) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(kind)
+
+
+def _recipe_values(formula: Formula) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "what": formula.what,
+        "name": formula.name,
+        "about": formula.recipe.note,
+        "settings": formula.recipe.model_dump(mode="json"),
+        "toml": formula.text,
+        "parameters": formula.parameters,
+        "trained": [asdict(each) for each in formula.trained],
+    }
+
+
+def _show_kind(kind: Kind) -> None:
+    from rich.markup import escape
+
+    say(f"{kind.what} {kind.name}\n\n{kind.about}")
+    if kind.settings:
+        rows = [(s.name, "needed" if s.default is None else escape(s.default), escape(s.type)) for s in kind.settings]
+        table(("setting", "default", "type"), rows)
+    else:
+        say("\nIt has no settings.\n")
+    if kind.facts:
+        f = kind.facts
+        numbers = "labels of one number" if f["outputs"] == 1 else f"{f['outputs']} outputs"
+        say(f"By default: {f['loss']} loss, {numbers}, losses are divided by {f['power']:.4g} (`power`).")
+    say(f"Chosen by: {kind.use}" if kind.use else "It needs what cannot be typed: make it in Python (docs/lab.md).")
+
+
+def _show_recipe(formula: Formula) -> None:
+    recipe = formula.recipe
+    say(f"{formula.what} {formula.name}: {recipe.task.kind}, {recipe.model.kind}, {formula.parameters:,} parameters\n")
+    say(formula.text)
+    if formula.defaults:
+        said = (f"{key} {'none' if value in (None, '') else value}" for key, value in formula.defaults.items())
+        say(f"As by default: {', '.join(said)}.\n")
+    if not formula.trained:
+        say(f"Not in the zoo: `inweights lab train {formula.name}` trains it.")
+        return
+    last = max(len(t.about.get("quality", ())) for t in formula.trained) - 1
+    shown = sorted({0, last // 2, last}) if last >= 0 else []
+    rows = []
+    for t in formula.trained:
+        quality = t.about.get("quality")
+        errors = [f"{quality[i]:.3g}" if quality else "" for i in shown]
+        loss = t.about.get("loss") or (t.about.get("curve") or [[0, None]])[-1][1]
+        seconds = f"{t.about['seconds']:.0f} s, {t.about.get('device', '')}" if "seconds" in t.about else ""
+        remark = "" if t.today else "by an earlier form of the recipe"
+        rows.append((str(t.seed), *errors, "" if loss is None else f"{loss:.3g}", seconds, t.command, remark))
+    header = ("seed", *(f"error after {i}" for i in shown), "last loss", "trained in", "made again by", "")
+    table(header, rows, title="trained")
+    if formula.what != "recipe":
+        say("The recipe as a file of its own, FILE.toml: `inweights lab train FILE.toml` makes the model again.")
+    elif shown:
+        say("error: mean over 6,400 prompts, 1 is that of always answering 0; `lab eval` measures it beside others")

@@ -1,0 +1,190 @@
+"""What there is to say about a name of the lab: what it does, its settings, and what was measured of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inweights._errors import InputError, unknown
+from inweights.lab import zoo
+from inweights.lab._registry import Registry
+from inweights.lab.models import MODELS
+from inweights.lab.predictors import PREDICTORS
+from inweights.lab.tasks import SHIFTS, TASKS
+from inweights.lab.training import Recipe, build, changed, names, read
+from inweights.lab.training._checkpoint import read_about
+from inweights.lab.training._recipe import RECIPES
+
+REGISTRIES: dict[str, Registry[Any]] = {"task": TASKS, "shift": SHIFTS, "model": MODELS, "predictor": PREDICTORS}
+
+PLAIN = ("int", "float", "str", "bool", "tuple[float", "tuple[int")
+"""How the types of settings begin that can be typed; all others are given in Python."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a kind; `default` is as it is typed, or None if it must be given."""
+
+    name: str
+    type: str
+    default: str | None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A task, shift, model or predictor.
+
+    - `about`: its docstring, and those of what it has settings from.
+    - `facts`: of a task with its default settings.
+    - `use`: how it is chosen on the command line; empty if it can be made in Python alone.
+    """
+
+    what: str
+    name: str
+    about: str
+    settings: tuple[Setting, ...]
+    use: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A trained model: its seed, what `lab train` and the zoo measured of it, and what makes it again.
+
+    - `today`: its recipe is the one that has this name today.
+    """
+
+    seed: int
+    file: str
+    about: dict[str, Any]
+    today: bool
+    command: str
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A recipe, or a model that was trained by one.
+
+    - `text`: the recipe as a TOML file, with its comments where it is one. `defaults`: what it leaves unsaid.
+    """
+
+    what: str
+    name: str
+    recipe: Recipe
+    text: str
+    defaults: dict[str, Any]
+    parameters: int
+    trained: tuple[Training, ...]
+
+
+def described(name: str) -> list[Kind | Formula]:
+    """All that has this name: kinds and recipes may share one. Also of `NAME@SEED`, of a TOML file, and of a folder or
+    file that `lab train` wrote."""
+    path = Path(name)
+    if name.endswith(".toml"):
+        return [_recipe(name, path)]
+    base, _, seed = name.partition("@")
+    known = {*names(), *(n for registry in REGISTRIES.values() for n in registry)}
+    if base in names() and seed.isdecimal():
+        return [_recipe(base, RECIPES / f"{base}.toml", int(seed))]
+    found: list[Kind | Formula] = [_recipe(name, RECIPES / f"{name}.toml")] if name in names() else []
+    found += [_kind(what, registry, name) for what, registry in REGISTRIES.items() if name in registry]
+    if not found and path.exists():
+        return [_folder(name)]
+    if not found:
+        raise unknown("recipe, task, shift, model or predictor", name, sorted(known))
+    return found
+
+
+def _kind(what: str, registry: Registry[Any], name: str) -> Kind:
+    kind = registry[name]
+    settings = tuple(_setting(f) for f in registry.fields(name).values())
+    facts: dict[str, Any] = {}
+    if what == "task":
+        try:
+            task = registry.make(name)
+            facts = {"loss": task.loss, "outputs": task.outputs, "power": task.power}
+        except InputError:  # one that has no defaults
+            pass
+    return Kind(what, name, _about(kind), settings, _use(what, name, settings), facts)
+
+
+def _use(what: str, name: str, settings: tuple[Setting, ...]) -> str:
+    """How it is chosen on the command line, with what must be given, or else the last setting as an example."""
+    needed = [s for s in settings if s.default is None]
+    if not all(s.type.startswith(PLAIN) for s in needed):
+        return ""
+    plain = [s for s in settings if s.type.startswith(PLAIN) and s.default != "None"]
+    given = [f"{s.name}={s.default or '[0.5]'}".replace('"', "").replace(" ", "") for s in needed or plain[-1:]]
+    if what in ("task", "model"):
+        return " ".join(f"--set {what}.{each}" for each in (f"kind={name}", *given))
+    return f"--{'shift' if what == 'shift' else 'against'} {':'.join(filter(None, (name, ','.join(given))))}"
+
+
+def _setting(f: dataclasses.Field[Any]) -> Setting:
+    default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+    return Setting(f.name, str(f.type), None if default is dataclasses.MISSING else _typed(default))
+
+
+def _about(kind: type) -> str:
+    """Its docstring, and below it those of the classes that it has settings from, the roots left out."""
+    parts = [inspect.getdoc(kind) or ""]
+    for base in kind.__mro__[1:-2]:
+        if inspect.get_annotations(base) and "__doc__" in base.__dict__ and base.__mro__[1] is not object:
+            parts.append(f"From {base.__name__}, whose settings it has: {inspect.getdoc(base)}")
+    return "\n\n".join(parts)
+
+
+def _recipe(name: str, path: Path, seed: int | None = None) -> Formula:
+    recipe = read(name)
+    said = path.read_text(encoding="utf-8")
+    defaults = {k: f.default for k, f in Recipe.model_fields.items() if k not in recipe.model_fields_set}
+    seeds = zoo.seeds(name) if path.parent == RECIPES else []
+    if seed is not None and seed not in seeds:
+        zoo.find(f"{name}@{seed}")  # which says that it is not there
+    trained = tuple(_training(name, s, recipe) for s in seeds if seed in (None, s))
+    return Formula("recipe", name, recipe, said, defaults, _parameters(recipe), trained)
+
+
+def _training(name: str, seed: int, recipe: Recipe) -> Training:
+    file = name if seed == 0 else f"{name}@{seed}"
+    made, about = read_about(zoo.find(file))
+    elsewhere = f" --set seed={seed} --out {file}" if seed else ""
+    command = f"inweights lab train {name}{elsewhere}"
+    return Training(seed, file, about, made == changed(recipe, [f"seed={seed}"]), command)
+
+
+def _folder(name: str) -> Formula:
+    recipe, about = read_about(zoo.find(name))
+    file = name if name.endswith(".safetensors") else str(zoo.find(name))
+    trained = Training(recipe.seed, file, about, True, "")
+    return Formula("trained model", name, recipe, as_toml(recipe), {}, _parameters(recipe), (trained,))
+
+
+def _parameters(recipe: Recipe) -> int:
+    with torch.device("meta"):
+        return sum(p.numel() for p in build(recipe).parameters())
+
+
+def as_toml(recipe: Recipe) -> str:
+    """A recipe with all its values as a TOML file."""
+    values = recipe.model_dump(mode="json", exclude_none=True)
+    plain = [f"{k} = {_typed(v)}" for k, v in values.items() if not isinstance(v, dict)]
+    tables = [[f"\n[{k}]", *(f"{n} = {_typed(v)}" for n, v in t.items())] for k, t in values.items() if type(t) is dict]
+    return "\n".join([*plain, *(line for table in tables for line in table)]) + "\n"
+
+
+def _typed(value: Any) -> str:
+    """A value as in TOML; what has no such form as Python shows it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_typed(v) for v in value)}]"
+    return repr(value)
