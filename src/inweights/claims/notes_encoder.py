@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,9 +38,11 @@ class Sometimes:
         return answers
 
 
-def errors_of(models: dict[str, Predictor], trial: Trial, lengths: Sequence[int]) -> dict[str, list[float]]:
+def errors_of(
+    models: Mapping[str, Predictor], trial: Trial, lengths: Sequence[int], noise: float = 0.1
+) -> dict[str, list[float]]:
     """Mean squared errors against labels without noise after so many examples of 10 dimensions, as shares of 10."""
-    task, prompts = Linear(dims=10, noise=0.1), trial.size(512, 5120)
+    task, prompts = Linear(dims=10, noise=noise), trial.size(512, 5120)
     asked = {name: Sometimes(m, lengths) if isinstance(m, Learner) else m for name, m in models.items()}
     found = curves(task, max(lengths) + 1, asked, prompts=prompts, seed=trial.seed, clean=True)
     return {name: errors[:, lengths].mean(0).tolist() for name, errors in found.items()}
@@ -51,61 +53,107 @@ def untrained(trial: Trial) -> Learner:
     return build(trial.recipe("seed-encoder")).eval()
 
 
-@claim("note-encoder", NOTES, "004, section 8.2", cost=(5, 30), needs=("seed-encoder",))
+@claim("note-encoder", NOTES, "004, section 8.2", cost=(5, 40), needs=("seed-encoder",))
 def encoder(trial: Trial) -> Found:
-    """The note's small encoder learns linear regression in context almost as well as least squares does it.
+    """A simple transformer for in-context learning is trained on synthetic regression; its error is then near to that
+    of OLS.
 
-    Measured: its mean squared error over that of OLS on the same prompts, both against labels without noise.
+    Measured: its mean squared error over that of OLS and over that of ridge regression with the penalty of the noise,
+    which is Bayes' answer, on the same prompts, against labels without noise. The note prints the ratio to OLS and
+    names no number: that “near” is 1.5 times is ours. It also measures in contexts without noise, where OLS is exact
+    and the ratio says nothing; here they have that of the training.
 
     Control: the encoder untrained.
 
-    Settings: recipe `seed-encoder`: 10 dimensions, 20 examples with noise 0.1; 512 prompts (full: 5,120).
+    Settings: recipe `seed-encoder` (five minutes on two cores): 10 dimensions, 20 examples with noise 0.1; λ = σ²/τ² is
+    0.01; 512 prompts (full: 5,120).
     """
-    model = trial.trained("seed-encoder").cpu()
-    return against_ols(model, trial)
+    return against_classics(trial.trained("seed-encoder").cpu(), trial)
 
 
-def against_ols(model: Predictor, trial: Trial) -> Found:
-    """A model's error over that of OLS, beside that of the untrained encoder."""
+@claim(
+    "note-encoder-long", NOTES, "004, section 8.2", cost=(5, 40), needs=("seed-encoder-long",), repeats="note-encoder"
+)  # fmt: skip
+def encoder_long(trial: Trial) -> Found:
+    """A simple transformer for in-context learning is trained on synthetic regression, for longer; its error is then
+    near to that of OLS.
+
+    Measured: as in `note-encoder`.
+
+    Control: the encoder untrained.
+
+    Settings: recipe `seed-encoder-long`: ten times as many prompts as `seed-encoder`, five times as many as the note's
+    own loop; 10 dimensions, 20 examples with noise 0.1; 512 prompts (full: 5,120).
+    """
+    return against_classics(trial.trained("seed-encoder-long").cpu(), trial)
+
+
+def against_classics(model: Predictor, trial: Trial) -> Found:
+    """A model's error over those of OLS and of ridge regression, beside the same of the untrained encoder."""
     models = {"model": model, "untrained": untrained(trial), "ols": OLS(), "ridge": Ridge(penalty=0.01)}
     last = {name: error for name, (error,) in errors_of(models, trial, [20]).items()}
-    told = {"OLS over ridge": last["ols"] / last["ridge"]}
-    return Found({"against_ols": (last["model"] / last["ols"], last["untrained"] / last["ols"])}, told=told)
+    without = errors_of({"model": model}, trial, [20], noise=0.0)["model"][0]
+    told = {
+        "squared error": 10 * last["model"],
+        "OLS over ridge": last["ols"] / last["ridge"],
+        "squared error in contexts without noise, where OLS has none": 10 * without,
+    }
+    ratios = {f"against_{r}": (last["model"] / last[r], last["untrained"] / last[r]) for r in ("ols", "ridge")}
+    return Found(ratios, told=told)
 
 
-@claim("note-context-length", NOTES, "004, section 8.3", cost=(20, 200), needs=("seed-encoder",))
+@claim("note-context-length", NOTES, "004, section 8.3", cost=(30, 300), needs=("seed-encoder", "seed-encoder-long"))
 def context_length(trial: Trial) -> Found:
     """The longer the context, the smaller the encoder's error, over the lengths of the note's figure.
 
-    Measured: the rank correlation of its mean squared error with the length, 5, 10, … 50.
+    Measured: the rank correlation of its mean squared error with the length, 5, 10, … 50, after the short training and
+    after the long one. The note draws the curve and says no more of it than its title: that it falls is our reading,
+    and that of the OLS beside it.
 
     Control: the encoder untrained.
 
-    Settings: recipe `seed-encoder`, trained with 20 examples; 512 prompts (full: 5,120), noise 0.1.
+    Settings: recipes `seed-encoder` and `seed-encoder-long`, both trained with 20 examples, so that all other lengths
+    are new to them; contexts with noise 0.1, labels of queries without; 512 prompts (full: 5,120).
     """
-    model = trial.trained("seed-encoder").cpu()
-    return over_lengths(model, trial)
+    return over_lengths(trial.trained("seed-encoder").cpu(), trial.trained("seed-encoder-long").cpu(), trial)
 
 
-def over_lengths(model: Predictor, trial: Trial) -> Found:
-    """The rank correlation of a model's error with the length, beside that of the untrained encoder."""
-    models = {"model": model, "untrained": untrained(trial), "ols": OLS()}
-    lines = errors_of(models, trial, LENGTHS)
-    value, control, short = (
-        float(spearmanr(range(len(line)), line).statistic)
-        for line in (lines["model"], lines["untrained"], lines["model"][:4])
-    )
+def over_lengths(short: Predictor, long: Predictor, trial: Trial) -> Found:
+    """The rank correlations of two models' errors with the length, beside that of the untrained encoder."""
+    models = {"short training": short, "long training": long, "untrained": untrained(trial)}
+    lines = errors_of({**models, "ols": OLS(), "ridge": Ridge(penalty=0.01)}, trial, LENGTHS)
+    ranks = {name: falling(lines[name]) for name in models}
+    at = LENGTHS.index(20) if 20 in LENGTHS else len(LENGTHS) // 2
+    told = {}
+    for name in ("short training", "long training"):
+        told[f"{name}, up to 20 examples"] = falling(lines[name][: at + 1])
+        told[f"{name}, from 20 examples on"] = falling(lines[name][at:])
+        told[f"{name}, error after the most examples over that after 20"] = lines[name][-1] / lines[name][at]
     plot = Plot("Error and length of the context", "examples", "squared error / 10", LENGTHS, lines, log="y")
-    return Found({"rank_correlation": (value, control)}, plot, {"up to 20 examples": short})
+    control = ranks["untrained"]
+    return Found(
+        {
+            "rank_correlation": (ranks["short training"], control),
+            "rank_correlation_long": (ranks["long training"], control),
+        },
+        plot,
+        told,
+    )
+
+
+def falling(line: Sequence[float]) -> float:
+    """The rank correlation with the place: −1 if each is smaller than the one before."""
+    return float(spearmanr(range(len(line)), line).statistic)
 
 
 @claim("note-ols-reference", NOTES, "004, sections 8.2 and 8.3", cost=(3, 10))
 def ols_reference(trial: Trial) -> Found:
-    """Least squares is the reference for contexts with noisy labels: nothing does better by more than 1%.
+    """What a trained model is held against is OLS, in contexts with noisy labels, too.
 
     Measured: the mean squared error of OLS over that of ridge regression with the penalty of the noise, the largest
-    over the lengths of the note's figure, 5, 10, … 50. No error counts for more than that of always answering 0: at as
-    many examples as dimensions, OLS has no finite mean.
+    over the lengths of the note's figure, 5, 10, … 50. That a reference is what nothing beats by more than 1% is our
+    reading. No error counts for more than that of always answering 0: at as many examples as dimensions, OLS has no
+    finite mean.
 
     Control: noise 1, where shrinking is known to help.
 

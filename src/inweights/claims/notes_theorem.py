@@ -7,7 +7,7 @@ from torch import Tensor
 
 from inweights.blocks import ContextualBlock, absorb
 from inweights.claims._claim import Found, claim
-from inweights.claims._found_changes import run, trained
+from inweights.claims._found_changes import run, smallest, trained
 from inweights.claims._papers import NOTES
 from inweights.claims._random_blocks import block_and_prompts, each
 from inweights.claims._trial import Trial
@@ -17,6 +17,7 @@ from inweights.claims.learning_without_training_dynamics import (
     products,
     token_factors,
 )
+from inweights.theory import implicit_update
 
 
 @claim("note-factors", NOTES, "000, appendix B", exact=True, cost=(2, 10))
@@ -24,7 +25,7 @@ def factors(trial: Trial) -> Found:
     """Tokens are taken off the front of the context by W_i = W_{i−1} + h_i W_{i−2} A_i.
 
     Measured: for each prompt the largest difference of T_{W_i}(c_{i+1}…c_n, x) from T(C, x) over all i; W_{−1} is read
-    as W_0.
+    as W_0. The note goes on with “= W_{i−1} (1 + h_i A_i)”, which is another matrix, and the right one.
 
     Control: the right factors in the opposite order.
 
@@ -62,29 +63,38 @@ def index(trial: Trial) -> Found:
     return Found({"error": (errors, controls)})
 
 
-@claim("note-only-update", NOTES, "001, Theorem 2.2", exact=True, cost=(1, 5))
-def only_update(trial: Trial) -> Found:
-    """The update of rank 1 is the update: no other change of W stands for the context.
+@claim(
+    "note-underdetermined", NOTES, "001, after Theorem 2.2", exact=True, cost=(1, 5), repeats="dherin-minimum-norm"
+)  # fmt: skip
+def underdetermined(trial: Trial) -> Found:
+    """What the update has to satisfy, ΔW A(x) = W ΔA, is an underdetermined problem; the update of rank 1 is its
+    solution of least norm.
 
-    Measured: W is trained twice, from two random beginnings, until the block says of the query alone what it says with
-    the context; how far apart the two changes are, as a share of ‖ΔW‖, for each prompt.
+    Measured: `spread`: W is trained twice, from two random beginnings, until the block says of the query alone what it
+    says with the context; how far apart the two changes are, as a share of ‖ΔW‖, for each prompt. `least`: how far
+    LAPACK's least-norm solution is from ΔW, as a share of ‖ΔW‖.
 
-    Control: two trainings from one beginning for two contexts, whose changes nobody would call one.
+    Control: of `spread`, two trainings from one beginning; of `least`, another solution, with a random right factor.
 
-    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 20 prompts (full: 200); beginnings as large
-    as the weights; float64.
+    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, all of them taken out, 20 prompts (full:
+    200); beginnings as large as the weights; float64.
 
     Precondition: all trainings reach what they are for, to 1e-10.
     """
     block, context, query = block_and_prompts(trial, trial.size(20, 200))
-    size = absorb(block, context, query).updates[0].frobenius()
+    update = absorb(block, context, query).updates[0].dense()
+    size = torch.linalg.matrix_norm(update)
     one, other = beginnings(trial, block, len(query))
-    first = taught(trial, block, context, query, one)
-    again, foreign = (
-        taught(trial, block, c, query, start) for c, start in ((context, other), (context.roll(1, 0), one))
-    )
-    spread, control = (torch.linalg.matrix_norm(first - second) / size for second in (again, foreign))
-    return Found({"spread": (spread, control)})
+    first, *others = (taught(trial, block, context, query, start) for start in (one, other, one))
+    spread, control = (torch.linalg.matrix_norm(first - second) / size for second in others)
+
+    a, full = (block.joint(c, query).read.detach() for c in (context[:, :0], context))
+    W = block.get_parameter(block.input_controls[0]).detach()
+    found = smallest(a.unsqueeze(-2), ((full - a) @ W.mT).unsqueeze(-2))
+    carrier = torch.randn(a.shape, generator=trial.generator(), dtype=a.dtype)
+    another = implicit_update(W, a, full - a, carrier=carrier).dense()
+    least, wrong = (torch.linalg.matrix_norm(found - each) / size for each in (update, another))
+    return Found({"spread": (spread, control), "least": (least, wrong)})
 
 
 def beginnings(trial: Trial, block: ContextualBlock, prompts: int) -> tuple[Tensor, Tensor]:

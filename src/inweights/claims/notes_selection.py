@@ -1,0 +1,135 @@
+"""What the notes say of algorithms that a transformer chooses by its context, and of the paper on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from inweights.claims._claim import Found, claim
+from inweights.claims._papers import NOTES
+from inweights.claims._trial import Trial
+from inweights.lab.predictors import KernelRidge, Predictor, Ridge
+from inweights.lab.tasks import Linear, Relu, Sample, Task
+from inweights.lab.training import read
+
+PENALTIES = [2.0**j for j in range(-7, 8)]
+Answers = Callable[[Sample, float], Tensor]
+"""From prompts and a penalty to answers for the last point of each, `(batch,)`."""
+
+
+def last(predictor: Predictor, sample: Sample) -> Tensor:
+    """The answers for the last point of each prompt, `(batch,)`, after all examples before it."""
+    with torch.no_grad():
+        return predictor.predict_prefixes(sample.xs, sample.ys)[:, -1].double()
+
+
+def linear(sample: Sample, penalty: float) -> Tensor:
+    """Those of ridge regression."""
+    return last(Ridge(penalty=penalty), sample)
+
+
+def kernel(sample: Sample, penalty: float) -> Tensor:
+    """Those of kernel regression with a Gaussian, as wide as inputs are apart: √(2 d), near the median."""
+    return last(KernelRidge(penalty=penalty, scale=(2 * sample.xs.shape[-1]) ** 0.5), sample)
+
+
+def huber(noise: float) -> Answers:
+    """Those of Huber's regression: residuals beyond 1.345 deviations of the noise count by their size alone. With the
+    penalty of ridge regression, so that the two differ in nothing else; 30 times least squares with new weights."""
+
+    def answers(sample: Sample, penalty: float) -> Tensor:
+        X, y, query = sample.xs[:, :-1].double(), sample.ys[:, :-1, None].double(), sample.xs[:, -1].double()
+        counted, identity = torch.ones_like(y), torch.eye(X.shape[-1], dtype=X.dtype)
+        for _ in range(30):
+            w = torch.linalg.solve(X.mT @ (counted * X) + penalty * identity, X.mT @ (counted * y))
+            counted = (1.345 * noise / (y - X @ w).abs()).clamp(max=1)
+        return (query * w.squeeze(-1)).sum(-1)
+
+    return answers
+
+
+def at_its_best(answers: Answers, sample: Sample) -> Tensor:
+    """The answers with the penalty that has the least mean squared error against the true labels."""
+    truth = sample.hidden.get("clean", sample.ys)[:, -1].double()
+    return min((answers(sample, p) for p in PENALTIES), key=lambda a: float((a - truth).square().mean()))
+
+
+def nearness(trial: Trial, name: str, task: Task, one: Answers, other: Answers) -> float:
+    """How far a trained model's answers on prompts of its task are from those of one algorithm, as a multiple of how
+    far they are from those of another; mean squares."""
+    sample = task.sample(trial.draw(trial.size(1024, 4096)), read(name).points)
+    model = last(trial.trained(name), sample)
+    from_one, from_other = ((model - at_its_best(a, sample)).square().mean() for a in (one, other))
+    return float(from_one / from_other)
+
+
+@claim("note-kernel", NOTES, "004, section 5.1", cost=(5, 30), needs=("relu-5", "depth-2"))
+def kernel_regression(trial: Trial) -> Found:
+    """Of contexts with a nonlinear pattern, a transformer makes kernel regression.
+
+    Measured: on functions that are not linear, the mean squared difference of a decoder's answers from those of kernel
+    regression, over that from those of linear regression (the note's other choice), both with the penalty that serves
+    the task best.
+
+    Control: a decoder trained on linear functions, on those.
+
+    Settings: `relu-5`, networks of 5 dimensions, 32 examples, and `depth-2`, linear functions, 15; Gaussian kernel, √10
+    wide; 1,024 prompts (full: 4,096). A decoder for each kind of context: what it makes is measured, not that it
+    chooses. The paper that the note sums up (Bai et al. 2023) says nothing of kernels: its transformers choose the
+    penalty of ridge regression, or between regression and classification.
+    """
+    tasks = {"relu-5": Relu(dims=5, width=100), "depth-2": Linear(dims=5)}
+    value, control = (nearness(trial, name, task, kernel, linear) for name, task in tasks.items())
+    return Found({"nearer": (value, control)})
+
+
+@claim("note-robust", NOTES, "004, section 5.1", cost=(10, 60), needs=("ridge-2", "ridge-0.5"))
+def robust_estimator(trial: Trial) -> Found:
+    """Of contexts with much noise, a transformer makes a robust estimator.
+
+    Measured: where the noise has a deviation of 2, the mean squared difference of a decoder's answers from those of
+    Huber's regression, over that from those of ridge regression, both with the penalty that serves the task best.
+
+    Control: a decoder trained with a deviation of 0.5, on such contexts: where there is little noise, the note has
+    linear regression.
+
+    Settings: `ridge-2` and `ridge-0.5`, 5 dimensions, weights of variance 1, 15 examples, bend at 1.345 deviations;
+    1,024 prompts (full: 4,096). A decoder for each level of noise. The paper that the note sums up (Bai et al. 2023)
+    says nothing of robust estimators: with more noise, its transformers choose a larger penalty of ridge regression.
+    """
+    value, control = (
+        nearness(trial, f"ridge-{noise:g}", Linear(dims=5, noise=noise), huber(noise), linear) for noise in (2.0, 0.5)
+    )
+    return Found({"nearer": (value, control)})
+
+
+REFERENCES = (
+    ("Bai et al.", 2024, "https://papers.nips.cc/paper_files/paper/2023/hash/b2e63e36c57e153b9015fece2352a9f9"),
+    ("Garg et al.", 2022, "https://papers.nips.cc/paper_files/paper/2022/hash/c529dba08a146ea8d6cf715ae8930cbe"),
+    ("Li et al.", 2023, "https://icml.cc/virtual/2023/poster/24149"),
+)
+"""Papers that the note cites with a conference: the year that it gives, and the paper's page at the conference."""
+
+
+@claim("note-venue", NOTES, "004, section 5.1 and references", exact=True, cost=(0.1, 0.1))
+def venue(trial: Trial) -> Found:
+    """*Transformers as Statisticians* was at NeurIPS 2024 (and other papers at their conferences in their years).
+
+    Measured: for each of three papers how many years the note's year is from the one in the address of the paper's page
+    at the conference. Nothing is computed: who doubts it opens the pages.
+
+    Control: all of the note's years moved on by one.
+
+    Settings: the papers of the note's list whose pages we have seen: Bai et al., Garg et al. (NeurIPS), Li et al.
+    (ICML). The others are not judged.
+    """
+    return Found({"years_off": (years_off(REFERENCES), years_off([(p, y + 1, page) for p, y, page in REFERENCES]))})
+
+
+def years_off(references: Sequence[tuple[str, int, str]]) -> list[float]:
+    """How far each year is from the one in the address of its page."""
+    found = [(year, re.search(r"/(20\d\d)/", page)) for _, year, page in references]
+    return [float(abs(year - int(at[1]))) if at else float("nan") for year, at in found]
