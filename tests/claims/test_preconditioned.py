@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import torch
+from torch import Tensor
 
-from inweights.claims import Trial, Verdict
+from inweights.claims import Trial, Verdict, preconditioned
 from inweights.claims._descent import best_descent
 from inweights.claims._judge import Judged
 from inweights.claims.preconditioned import D, N, from_identity
 from inweights.lab.models import LSA, Learner, LSAModel, gd_construction, gdpp_construction
 from inweights.lab.models._forms import Sparse
-from inweights.lab.tasks import Linear, Rotated
+from inweights.lab.tasks import Linear, Rotated, Sample
 
 Maker = Callable[[Trial], Learner]
 Make = Callable[[str], Maker]
@@ -44,10 +45,58 @@ THEIRS = {"ahn-1": best_layer, "ahn-3": three_steps, "ahn-rotated": whitening}
 MEASURED = {"ahn-optimum": "ahn-1", "ahn-three-layers": "ahn-3", "ahn-rotated": "ahn-rotated"}
 
 
-def test_the_construction_holds(verdict: Judge) -> None:
-    """Five seeds, float64; tolerance and control are those of the criteria."""
+def test_the_construction_holds_with_the_transpose_alone(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five seeds, float64; tolerance and control are those of the criteria. Where all A are symmetric, as written."""
+    assert verdict("ahn-construction")[0] is Verdict.FAIL
+    found, judged = verdict("ahn-construction-corrected")
+    assert found is Verdict.PASS, judged
+    general = preconditioned.preconditioners
+    monkeypatch.setattr(preconditioned, "preconditioners", lambda trial: (general(trial)[1], general(trial)[1]))
     found, judged = verdict("ahn-construction")
     assert found is Verdict.PASS, judged
+
+
+def test_another_layer_is_not_taken_for_the_transpose(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers whose A are off by a thousandth."""
+    right = preconditioned.apart_from_descent
+
+    def wrong(sample: Sample, matrices: Tensor, by: Tensor) -> Tensor:
+        return right(sample, 1.001 * matrices, by)
+
+    monkeypatch.setattr(preconditioned, "apart_from_descent", wrong)
+    assert verdict("ahn-construction-corrected")[0] is Verdict.FAIL
+
+
+def test_the_controls_are_the_claim_where_there_is_nothing_to_precondition(
+    verdict: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With multiples of the identity as A, descent by the identity is right, and so no control."""
+    general = preconditioned.preconditioners
+
+    def plain(trial: Trial) -> tuple[Tensor, Tensor]:
+        found = preconditioned.identity_part(general(trial)[0])
+        return found, found
+
+    monkeypatch.setattr(preconditioned, "preconditioners", plain)
+    for id in ("ahn-construction", "ahn-construction-corrected"):
+        assert verdict(id)[0] is Verdict.INCONCLUSIVE
+
+
+def test_layers_are_the_papers() -> None:
+    """`Z ← Z + (1/n) P Z M (Zᵀ Q Z)` as it is written, tokens as columns: float64, 1e-12."""
+    sample = Linear(dims=D).sample(Trial(0).draw(4, dtype=torch.float64), N + 1)
+    a = preconditioned.preconditioners(Trial(0))[0]
+    model = LSAModel(LSA(layers=3, form="sparse"), D, 1).double().requires_grad_(False)
+    assert isinstance(model.form, Sparse)
+    model.form.a.copy_(a.unsqueeze(1))
+    model.form.b.zero_()
+    Z = torch.cat([sample.xs, sample.ys.unsqueeze(-1)], -1).mT.clone()
+    Z[:, -1, -1] = 0
+    P, M, Q = torch.zeros(D + 1, D + 1).double(), torch.eye(N + 1).double(), torch.zeros(3, D + 1, D + 1).double()
+    P[-1, -1], M[-1, -1], Q[:, :D, :D] = 1, 0, -a
+    for layer in Q:
+        Z = Z + P @ Z @ M @ (Z.mT @ layer @ Z) / N
+    torch.testing.assert_close(model(sample.xs, sample.ys)[:, -1], -Z[:, -1, -1], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("id", MEASURED)

@@ -84,6 +84,20 @@ def test_the_right_penalty_is_found(stand_in: Stand, verdict: Judge) -> None:
     assert verdict("akyurek-ridge")[0] is Verdict.FAIL
 
 
+def test_a_penalty_that_is_right_after_one_example_alone_is_not_enough(stand_in: Stand, verdict: Judge) -> None:
+    class Tiring(Ridge):
+        """Least squares from the second example on."""
+
+        def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+            found = super().predict_prefixes(xs, ys, queries)
+            return torch.where(torch.arange(found.shape[1]) < 2, found, OLS().predict_prefixes(xs, ys, queries))
+
+    instead(stand_in, depth_2=OLS(), **{f"ridge-{n}": Tiring(penalty=float(n) ** 2) for n in ("0.5", "1", "2")})
+    found, judged = verdict("akyurek-ridge")
+    assert found is Verdict.FAIL, judged
+    assert judged["hits"].value.value == pytest.approx(0.25)
+
+
 @pytest.mark.parametrize(
     ("depths", "wanted"),
     [
@@ -100,10 +114,21 @@ def test_phases(depths: tuple[Predictor, ...], wanted: Verdict, stand_in: Stand,
     assert found is wanted, judged
 
 
-def test_rank_correlation_is_spearmans() -> None:
-    assert what_algorithm.rank_correlation([0, 1, 1, 2]) == pytest.approx(0.9**0.5)
-    assert what_algorithm.rank_correlation([2, 1, 0]) == pytest.approx(-1)
-    assert what_algorithm.rank_correlation([1, 1, 1]) == 0
+def test_one_training_without_all_phases_is_enough_to_fail(stand_in: Stand, verdict: Judge) -> None:
+    """Four of five are in order; a mean would not tell."""
+    shallow = {True: STEP, False: Ridge(penalty=0.5)}
+    makers = {"depth-1": lambda trial: shallow[trial.seed != 3], "depth-2": lambda _: Ridge(penalty=0.5)}
+    stand_in(makers | dict.fromkeys(("depth-4", "depth-8"), lambda _: OLS()))
+    found, judged = verdict("akyurek-phases")
+    assert found is Verdict.FAIL, judged
+
+
+@pytest.mark.parametrize(
+    ("which", "wanted"),
+    [([0, 1, 1, 2], True), ([0, 0, 1, 2], True), ([1, 1, 2, 2], False), ([0, 2, 1, 2], False), ([2, 1, 1, 0], False)],
+)
+def test_all_in_order(which: list[int], wanted: bool) -> None:
+    assert what_algorithm.all_in_order(which) is wanted
 
 
 def seen(sample: Sample, code: Callable[[Tensor], Tensor]) -> Tensor:

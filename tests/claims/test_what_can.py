@@ -101,6 +101,18 @@ def test_a_network_is_as_good_as_itself() -> None:
     assert torch.as_tensor(control).mean() > 1.1
 
 
+def test_a_bump_without_noise_is_no_double_descent() -> None:
+    """A model whose error goes up around d examples whatever the labels are."""
+
+    class Bumpy(OLS):
+        def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+            found = super().predict_prefixes(xs, ys, queries)
+            return torch.where(torch.arange(found.shape[1]) == 5, -found, found)
+
+    given = {"depth-8": Bumpy(), "ridge-0.5": Ridge(penalty=0.25), "depth-2": OLS()}
+    assert verdict("garg-double-descent", given) is Verdict.INCONCLUSIVE
+
+
 def test_a_bump_is_seen() -> None:
     curve = torch.tensor([1.0, 0.8, 0.6, 0.5, 0.7, 0.9, 0.6, 0.3])
     assert what_can.bump(curve, 5) == pytest.approx(1.8)

@@ -105,44 +105,45 @@ def control_model(trial: Trial) -> Learner:
 
 
 class Probes(nn.Module):
-    """A probe for each layer: `(layers, batch, points, width)` → `(layers, batch, dims)`. Scores count tenfold, which
-    for Adam is ten times the rate: at 1e-3, some hundred steps would leave the attention nearly even."""
+    """A probe for each layer and target: `(layers, points, batch, width)` → `(layers, targets, batch, dims)`. Those of
+    a layer begin alike. Scores count tenfold, which for Adam is ten times the rate: at 1e-3, some hundred steps would
+    leave the attention nearly even."""
 
-    def __init__(self, layers: int, points: int, width: int) -> None:
+    def __init__(self, layers: int, targets: int, points: int, width: int) -> None:
         super().__init__()
-        self.scores = nn.Parameter(torch.zeros(layers, 1, points))
+        self.scores = nn.Parameter(torch.zeros(layers, targets, points))
         shapes = (width, WIDTH), (WIDTH, WIDTH), (WIDTH, DIMS)
-        self.weights = nn.ParameterList(torch.randn(layers, a, b) * a**-0.5 for a, b in shapes)
-        self.biases = nn.ParameterList(torch.zeros(layers, 1, b) for _, b in shapes)
+        drawn = [torch.randn(layers, a, b) * a**-0.5 for a, b in shapes]
+        self.weights = nn.ParameterList(w.repeat_interleave(targets, 0) for w in drawn)
+        self.biases = nn.ParameterList(torch.zeros(layers * targets, 1, b) for _, b in shapes)
 
     def forward(self, h: Tensor) -> Tensor:
-        layers, batch, points, width = h.shape
-        seen = (10 * self.scores).softmax(-1) @ h.transpose(1, 2).reshape(layers, points, batch * width)
+        layers, points, batch, width = h.shape
+        seen = (10 * self.scores).softmax(-1) @ h.view(layers, points, batch * width)
         projected, inner, out = zip(self.weights, self.biases, strict=True)
-        value = torch.baddbmm(projected[1], seen.view(layers, batch, width), projected[0])
-        return torch.baddbmm(out[1], F.gelu(torch.baddbmm(inner[1], value, inner[0])), out[0])
+        value = torch.baddbmm(projected[1], seen.view(-1, batch, width), projected[0])
+        found = torch.baddbmm(out[1], F.gelu(torch.baddbmm(inner[1], value, inner[0])), out[0])
+        return found.view(layers, -1, batch, DIMS)
 
 
 def probed(trial: Trial, fit: Tensor, test: Tensor, known: Tensor, wanted: Tensor) -> list[list[float]]:
     """R² for each target and layer, of probes fitted to the states `fit` and asked about `test`, `(layers, prompts,
     points, width)`; `known` and `wanted` are `(targets, prompts, dims)`."""
     middle, spread = fit.mean((1, 2), keepdim=True), fit.std((1, 2), keepdim=True).clamp(min=1e-6)
-    fit, test = (fit - middle) / spread, (test - middle) / spread
-    found = []
-    for know, want in zip(known, wanted, strict=True):
-        mean, scale = know.mean(0), know.std(0)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(trial.seed)
-            probes = Probes(len(fit), fit.shape[2], fit.shape[3]).to(fit.device)
-        optimiser = torch.optim.Adam(probes.parameters(), 1e-3)
-        chosen = torch.randint(len(know), (trial.size(600, 4000), 128), generator=trial.generator())
-        for rows in chosen.to(fit.device):
-            loss = (probes(fit[:, rows]) - (know[rows] - mean) / scale).square().mean((1, 2)).sum()
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-        with torch.no_grad():
-            left = (probes(test) * scale + mean - want).square().mean(1) / want.var(0, correction=0)
-        found.append((1 - left.mean(1)).tolist())
+    # Points before prompts: what a step takes is then in one piece for each point.
+    fit, test = (((h - middle) / spread).transpose(1, 2).contiguous() for h in (fit, test))
+    mean, scale = known.mean(1, keepdim=True), known.std(1, keepdim=True)  # (targets, 1, dims)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(trial.seed)
+        probes = Probes(len(fit), len(known), fit.shape[1], fit.shape[3]).to(fit.device)
+    optimiser = torch.optim.Adam(probes.parameters(), 1e-3, fused=True)
+    chosen = torch.randint(known.shape[1], (trial.size(600, 4000), 128), generator=trial.generator())
+    for rows in chosen.to(fit.device):
+        loss = (probes(fit.index_select(2, rows)) - (known[:, rows] - mean) / scale).square().mean((2, 3)).sum()
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
         trial.beat()
-    return found
+    with torch.no_grad():
+        left = (probes(test) * scale + mean - wanted).square().mean(2) / wanted.var(1, correction=0)
+    return (1 - left.mean(-1)).mT.tolist()
