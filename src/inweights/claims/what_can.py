@@ -22,7 +22,7 @@ NOISE = 0.5
 LASSO = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # the paper's penalties
 
 
-@claim("garg-linear", GARG, "Section 3.1, Figure 2", needs=("depth-8",), cost=(10, 40))
+@claim("garg-linear", GARG, "Section 3.1, Figure 2", needs=("depth-8",), tells=("linear-20",), cost=(10, 40))
 def linear(trial: Trial) -> Found:
     """Transformers learn linear functions in context about as well as least squares, the best there is, for any number
     of examples, and far better than simple baselines.
@@ -146,7 +146,10 @@ def against_rival(trial: Trial, recipe: str, rival: str, quantity: str, prompts:
     return Found({quantity: (late["decoder"] / mean, late["untrained"] / mean)}, plot=plot)
 
 
-@claim("garg-double-descent", GARG, "Section 4, Figure 4b", needs=("depth-8", "depth-2", "ridge-0.5"), cost=(3, 23))
+@claim(
+    "garg-double-descent", GARG, "Section 4, Figure 4b", needs=("depth-8", "depth-2", "ridge-0.5"),
+    tells=("linear-20",), cost=(3, 23),
+)  # fmt: skip
 def double_descent(trial: Trial) -> Found:
     """With noise on its labels, a transformer that was trained without has the double descent of least squares: its
     error goes up where there are as many examples as dimensions.
@@ -183,7 +186,7 @@ def bump(curve: Tensor, dims: int) -> float:
     return (curve[dims - 1 : dims + 2].max() / curve[: dims - 1].min()).item()
 
 
-@claim("garg-orthants", GARG, "Section 4, Figure 4c", needs=("depth-8",), cost=(3, 20))
+@claim("garg-orthants", GARG, "Section 4, Figure 4c", needs=("depth-8",), tells=("linear-20",), cost=(3, 20))
 def orthants(trial: Trial) -> Found:
     """A transformer answers queries in other orthants than all of its examples: it does not look for similar inputs.
 
@@ -218,7 +221,7 @@ def orthants(trial: Trial) -> Found:
     return Found(quantities, plot=plot, told=told)
 
 
-@claim("garg-gradient", GARG, "Section 3.2, Figure 3b", needs=("depth-8",), cost=(3, 25))
+@claim("garg-gradient", GARG, "Section 3.2, Figure 3b", needs=("depth-8",), tells=("linear-20",), cost=(3, 25))
 def gradient(trial: Trial) -> Found:
     """The gradient of a transformer's answer with respect to the query is the part of the weights that the examples
     tell.
