@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inweights.claims import Verdict, criteria, judge
 from inweights.claims._criteria import Bound, Criteria, Criterion, changes
-from inweights.claims._judge import resampled
+from inweights.claims._judge import Interval, mean, resampled
 
 BELOW = Criterion(Bound.of("<1"), each=False)
 EACH = Criterion(Bound.of("<1"), each=True, control=Bound.of(">2"))
@@ -73,18 +73,24 @@ def test_a_sabotaged_control_never_passes(id: str) -> None:
     """For every claim of the ledger: values that satisfy its criteria pass, until one control is as good as they."""
     needed = criteria()[id]
 
-    def inside(bound: Bound) -> float:
+    def cut(bound: Bound, c: Criterion) -> Bound:
+        return Bound(max(bound.low, c.range.low), min(bound.high, c.range.high)) if c.range else bound
+
+    def inside(bound: Bound, c: Criterion) -> float:
+        bound = cut(bound, c)
         if math.isinf(bound.low):
             return bound.high - 0.5 * abs(bound.high) - 1e-30
         return bound.low + (0.5 * abs(bound.low) + 1 if math.isinf(bound.high) else (bound.high - bound.low) / 2)
 
-    def outside(bound: Bound) -> float:
-        return bound.low - 1 if math.isinf(bound.high) else bound.high + 1
+    def outside(c: Criterion) -> float:
+        low, high = c.bound.low, c.bound.high
+        sides = [Bound(-math.inf, low)] * math.isfinite(low) + [Bound(high, math.inf)] * math.isfinite(high)
+        return inside(sides[0], c)
 
     good, bad = {}, {}
     for name, c in needed.quantities.items():
-        good[name] = inside(c.bound)
-        bad[name] = inside(c.control) if c.control else outside(c.bound)
+        good[name] = inside(c.bound, c)
+        bad[name] = inside(c.control, c) if c.control else outside(c)
     honest = {name: ([[good[name]]] * 5, [[bad[name]]] * 5) for name in good}
     assert judge(needed, honest)[0] is Verdict.PASS
     for name, c in needed.quantities.items():
@@ -138,6 +144,65 @@ def test_intervals_cover_means(units: int) -> None:
     # One unit a trial, all alike, is no interval at all.
     alone = resampled([torch.ones(1, dtype=torch.float64)] * 5)
     assert alone.low == alone.high == 1
+
+
+@pytest.mark.parametrize(
+    ("right", "units", "low", "high"),
+    [(15, 15, 0.796, 1), (20, 20, 0.839, 1), (19, 20, 0.764, 0.991), (0, 20, 0, 0.161)],
+)
+def test_of_zeros_and_ones_the_interval_is_at_least_wilsons(right: int, units: int, low: float, high: float) -> None:
+    """Numbers from tables of Wilson's interval. The bootstrap alone would be certain of what is all alike."""
+    drawn = [1.0] * right + [0.0] * (units - right)
+    found = mean([drawn[k::5] for k in range(5)])
+    assert 0 <= found.low <= low + 1e-3
+    assert high - 1e-3 <= found.high <= 1
+    if right in (0, units):
+        assert (found.low, found.high) == pytest.approx((low, high), abs=1e-3)
+        alike = resampled([torch.tensor(drawn[k::5]).double() for k in range(5)])
+        assert alike.low == alike.high
+
+
+def test_trials_that_differ_by_more_than_their_units_are_wider_than_wilsons() -> None:
+    """Two of five trainings are right on everything: what is known of five is not known of a hundred."""
+    found = mean([[1.0] * 20] * 2 + [[0.0] * 20] * 3)
+    assert found.value == 0.4
+    assert found.low < 0.2  # Wilson's of 40 in 100 is [0.31, 0.50]
+    assert found.high > 0.7
+
+
+def test_single_numbers_that_are_0_or_1_are_counts_only_if_both_sides_are() -> None:
+    ones, zeros = [[1.0]] * 5, [[0.0]] * 5
+    assert mean(ones, zeros).low == pytest.approx(0.566, abs=1e-3)
+    assert mean(ones, [[0.3]] * 5) == Interval(1.0, 1.0, 1.0)  # such as a loss that is cut at 1
+    needed = Criteria({"x": Criterion(Bound.of(">0.9"), each=False)})
+    assert judge(needed, {"x": (ones, zeros)})[0] is Verdict.INCONCLUSIVE
+    assert judge(needed, {"x": ([[1.0] * 8] * 5, [[0.0] * 8] * 5)})[0] is Verdict.PASS  # 40 of 40: from 0.912 on
+
+
+def test_an_interval_ends_where_its_quantity_does() -> None:
+    cosine = Criterion(Bound.of(">0.5"), each=False, range=Bound.of("-1..1"))
+    found = judge(Criteria({"x": cosine}), {"x": ([[0.9], [0.99], [0.999]], [[-0.9], [-0.99], [-0.999]])})[1]["x"]
+    assert found.value.high == 1
+    assert found.value.low < 0.9
+    assert found.control is not None
+    assert found.control.low == -1
+    free = Criterion(Bound.of(">0.5"), each=False)
+    beyond = judge(Criteria({"x": free}), {"x": ([[0.9], [0.99], [0.999]], [[-0.9]] * 3)})[1]["x"]
+    assert beyond.value.high > 1
+    with pytest.raises(ValueError, match=r"1\.2 is outside of its range, -1 to 1"):
+        judge(Criteria({"x": cosine}), {"x": ([[1.2]] * 3, [[0.0]] * 3)})
+    assert judge(Criteria({"x": cosine}), {"x": ([[1 + 1e-7]] * 3, [[0.0]] * 3)})[1]["x"].value.value == 1  # rounding
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=6), st.lists(st.floats(-1, 1), min_size=2, max_size=6))
+def test_no_verdict_hangs_on_a_range(values: list[float], controls: list[float]) -> None:
+    ranged = Criterion(Bound.of(">0.5"), each=False, range=Bound.of("-1..1"))
+    assert verdict(ranged, values, controls) is verdict(Criterion(Bound.of(">0.5"), each=False), values, controls)
+
+
+def test_a_bound_outside_of_its_range_is_refused() -> None:
+    with pytest.raises(ValueError, match="outside of its range, 0 to 1"):
+        Criterion(Bound.of(">1.5"), each=False, range=Bound.of("0..1"))
 
 
 @pytest.mark.parametrize("text", ["<1e-10", ">0.5", "-0.02..0.02"])

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from inweights.claims import Entry, Verdict, criteria, load_all, recorded
-from inweights.claims._code import models
+from inweights.claims._code import models, rooms
 from inweights.claims._ledger import RECORDED
-from inweights.report._claims import page
+from inweights.claims._remarks import remarks
+from inweights.report._claims import page, without_since
 
 DOCS = Path(__file__).parents[2] / "docs"
 AGAIN = "run `make ledger`."
@@ -26,14 +27,18 @@ def faults(entries: Mapping[str, Entry], docs: Path) -> list[str]:
     text = docs / "claims.md"
     if not text.is_file():
         return [f"There is no docs/claims.md: {AGAIN}"]
-    if text.read_text(encoding="utf-8") != page(entries):
-        found.append(f"docs/claims.md is not the page of the record: {AGAIN}")
+    if without_since(text.read_text(encoding="utf-8")) != without_since(page(entries)):
+        found.append("docs/claims.md is not the page of the record: run `make page`.")
+    odd = [e for e in entries.values() if e.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)]
+    found += [f"{e.id} is {e.verdict}, and remarks.toml does not say why." for e in odd if e.id not in remarks()]
     figures = [docs / "claims" / f"{e.id}.{kind}" for e in entries.values() if e.seen for kind in ("png", "csv")]
     return found + [f"There is no docs/claims/{f.name}: {AGAIN}" for f in figures if not f.is_file()]
 
 
+# TO DELETE as soon as the record of a full run is committed: this one line. Without a record, the test then fails.
 @pytest.mark.skipif(not RECORDED.is_file(), reason="There is no record of a full run yet: `make ledger` makes one.")
 def test_the_record_is_of_today() -> None:
+    assert RECORDED.is_file(), f"There is no record of a full run: {AGAIN}"
     assert faults(recorded(), DOCS) == []
 
 
@@ -44,8 +49,9 @@ def whole(tmp_path: Path) -> dict[str, Entry]:
     for id, claim in load_all().items():
         asked = {name: str(c) for name, c in needed[id].quantities.items()}
         entries[id] = Entry(
-            id, Verdict.NOT_RUN, criteria=asked, quick=False, source=claim.source, models=models(claim.needs)
-        )
+            id, Verdict.NOT_RUN, criteria=asked, quick=False, source=claim.source, models=models(claim.models),
+            rooms=rooms(),
+        )  # fmt: skip
     (tmp_path / "claims.md").write_text(page(entries), encoding="utf-8")
     return entries
 
@@ -76,6 +82,29 @@ def test_other_models_are_named(whole: dict[str, Entry], tmp_path: Path) -> None
     assert faults(whole | {old.id: old}, tmp_path) == [f"{why}: {AGAIN}"]
 
 
+def test_rooms_that_changed_since_are_no_fault(whole: dict[str, Entry], tmp_path: Path) -> None:
+    """They are remarked on a page that is made anew, and the one that was there before still stands."""
+    old = {id: replace(e, rooms=e.rooms | {"lab": "0"}) for id, e in whole.items()}
+    assert faults(old, tmp_path) == []
+    (tmp_path / "claims.md").write_text(page(old), encoding="utf-8")
+    assert "*Changed since:* the code of lab (all claims)." in (tmp_path / "claims.md").read_text()
+    assert faults(old, tmp_path) == []
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.INCONCLUSIVE])
+def test_what_did_not_pass_needs_a_remark(
+    verdict: Verdict, whole: dict[str, Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(remarks(), "fu-construction", raising=False)
+    failed = whole | {"fu-construction": replace(whole["fu-construction"], verdict=verdict)}
+    (tmp_path / "claims.md").write_text(page(failed), encoding="utf-8")
+    assert faults(failed, tmp_path) == [f"fu-construction is {verdict}, and remarks.toml does not say why."]
+    monkeypatch.setitem(remarks(), "fu-construction", "Newton was tired.")
+    assert faults(failed, tmp_path) == ["docs/claims.md is not the page of the record: run `make page`."]
+    (tmp_path / "claims.md").write_text(page(failed), encoding="utf-8")
+    assert faults(failed, tmp_path) == []
+
+
 def test_what_is_missing_is_named(whole: dict[str, Entry], tmp_path: Path) -> None:
     without = {id: e for id, e in whole.items() if id != "fu-construction"}
     assert faults(without, tmp_path) == [f"fu-construction is not in the record: {AGAIN}"]
@@ -83,6 +112,6 @@ def test_what_is_missing_is_named(whole: dict[str, Entry], tmp_path: Path) -> No
     (tmp_path / "claims.md").write_text(page(drawn), encoding="utf-8")
     assert faults(drawn, tmp_path) == [f"There is no docs/claims/fu-construction.{k}: {AGAIN}" for k in ("png", "csv")]
     (tmp_path / "claims.md").write_text(page(whole) + "By hand.\n", encoding="utf-8")
-    assert faults(whole, tmp_path) == [f"docs/claims.md is not the page of the record: {AGAIN}"]
+    assert faults(whole, tmp_path) == ["docs/claims.md is not the page of the record: run `make page`."]
     (tmp_path / "claims.md").unlink()
     assert faults(whole, tmp_path) == [f"There is no docs/claims.md: {AGAIN}"]

@@ -84,6 +84,7 @@ def made_by() -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@cache
 def program(measure: Callable[..., Any]) -> str:
     """Of a claim's function, and of all that it is made of: functions, classes and plain settings of the ledger that it
     names, and that those name. A verdict that was recorded for another program is stale."""
