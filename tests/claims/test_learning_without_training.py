@@ -12,6 +12,7 @@ from torch import Tensor
 from inweights.blocks import ContextualBlock, absorb
 from inweights.claims import CLAIMS, Trial, Verdict
 from inweights.claims import learning_without_training as exact
+from inweights.claims import learning_without_training_dynamics as dynamics
 from inweights.claims import learning_without_training_experiments as experiments
 from inweights.claims import learning_without_training_limits as limits
 from inweights.claims import learning_without_training_smollm2 as smollm2
@@ -30,7 +31,7 @@ from inweights.lab.section4 import Finetuning, LinearTask, OneBlock, implicit_pa
 from inweights.models._block import Block
 from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import Patch
-from inweights.theory import Changes
+from inweights.theory import Changes, Update
 
 EXACT = [id for id, c in CLAIMS.items() if id.startswith("dherin") and c.exact]
 
@@ -72,15 +73,16 @@ def test_an_update_that_is_not_the_smallest_fails(
     assert judged["error"].verdict is Verdict.PASS
 
 
+def deaf(trial: Trial, prompts: int) -> tuple[ContextualBlock, Tensor, Tensor]:
+    """A block that the context has no effect on: any update of it is as good as another."""
+    block, context, query = block_and_prompts(trial, prompts)
+    torch.nn.init.zeros_(block.get_parameter("mlp.first.weight"))
+    return block, context, query
+
+
 def test_an_update_that_serves_every_token_fails(
     monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
 ) -> None:
-    def deaf(trial: Trial, prompts: int) -> tuple[ContextualBlock, Tensor, Tensor]:
-        """A block that the context has no effect on: any update of it is as good as another."""
-        block, context, query = block_and_prompts(trial, prompts)
-        torch.nn.init.zeros_(block.get_parameter("mlp.first.weight"))
-        return block, context, query
-
     monkeypatch.setattr(limits, "block_and_prompts", deaf)
     assert verdict("dherin-last-token", 1)[0] is Verdict.FAIL
 
@@ -112,6 +114,34 @@ def test_every_unit_counts(verdict: Callable[..., tuple[Verdict, object]], monke
 
     monkeypatch.setattr(exact, "absorb", lucky)
     assert verdict("dherin-corollary", 1)[0] is Verdict.INCONCLUSIVE
+
+
+class AllOfThem(Changes):
+    """Changes that leave nothing out where only those of matrices are asked for."""
+
+    updates = property(lambda self: self.items)
+
+
+Sabotage = Callable[[pytest.MonkeyPatch], None]
+SABOTAGE: dict[str, Sabotage] = {
+    "dherin-theorem": lambda m: m.setattr(Changes, "random_like", lambda self, seed: self),
+    "dherin-other-layers": lambda m: m.setattr(Changes, "random_like", lambda self, seed: self),
+    "dherin-residual": lambda m: m.setattr(exact, "absorb", lambda *a, **k: AllOfThem(absorb(*a, **k).items)),
+    "dherin-family": lambda m: m.setattr(Update, "__mul__", lambda self, factor: self),
+    "dherin-gradient-steps": lambda m: m.setattr(dynamics, "block_and_prompts", deaf),
+    "dherin-factors": lambda m: m.setattr(dynamics, "block_and_prompts", deaf),
+}
+
+
+@pytest.mark.parametrize("id", SABOTAGE)
+def test_a_control_that_is_no_different_is_never_a_pass(
+    id: str, monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, dict[str, Judged]]]
+) -> None:
+    """In each of these worlds the claim holds, and so does its control."""
+    SABOTAGE[id](monkeypatch)
+    found, judged = verdict(id, 1)
+    assert found is Verdict.INCONCLUSIVE
+    assert {j.why for j in judged.values()} == {"the control did not fail"}
 
 
 def test_changes_are_found_without_a_formula() -> None:

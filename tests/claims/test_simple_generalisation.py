@@ -11,6 +11,7 @@ from torch import Tensor
 
 from inweights.claims import CLAIMS, Trial, Verdict, _stack, simple_generalisation
 from inweights.claims._found_changes import smallest
+from inweights.claims._judge import Judged
 from inweights.theory import Changes, Update
 
 EXACT = [id for id, c in CLAIMS.items() if id.startswith("innocenti") and c.exact]
@@ -77,6 +78,49 @@ def test_wrong_updates_fail(
     right = simple_generalisation.updates
     monkeypatch.setattr(simple_generalisation, "updates", lambda *args: right(*args).random_like(1))
     assert verdict(id, 2)[0] is Verdict.FAIL
+
+
+def without_norms(trial: Trial, *, norms: bool = False) -> _stack.Stack:
+    return _stack._trained(trial.seed, False, 20, 16, 5)
+
+
+def one_token(trial: Trial, prompts: int) -> Tensor:
+    """The same at all positions: no Δz."""
+    return _stack.new_tokens(trial, prompts)[:, -1:].expand(-1, 21, -1)
+
+
+def one_prompt(trial: Trial, prompts: int) -> Tensor:
+    """All prompts have the same query."""
+    return _stack.new_tokens(trial, prompts)[:1].expand(prompts, -1, -1)
+
+
+def the_prompt_everywhere(net: _stack.Stack, tokens: Tensor) -> list[tuple[_stack.Skips, Tensor]]:
+    """What enters the first block enters every block."""
+    return [(block, tokens) for block in net.each()]
+
+
+@pytest.mark.parametrize(
+    ("id", "where", "name", "world"),
+    [
+        ("innocenti-all-positions", simple_generalisation, "new_tokens", one_token),
+        ("innocenti-any-block", _stack.Stack, "entering", the_prompt_everywhere),
+        ("innocenti-layer-norm", simple_generalisation, "trained", without_norms),
+        ("innocenti-sum-rank", simple_generalisation, "new_tokens", one_prompt),
+    ],
+)
+def test_a_control_that_is_no_different_is_never_a_pass(
+    id: str,
+    where: object,
+    name: str,
+    world: object,
+    monkeypatch: pytest.MonkeyPatch,
+    verdict: Callable[..., tuple[Verdict, dict[str, Judged]]],
+) -> None:
+    """In each of these worlds the claim holds, and so does its control."""
+    monkeypatch.setattr(where, name, world)
+    found, judged = verdict(id, 1)
+    assert found is Verdict.INCONCLUSIVE
+    assert {j.why for j in judged.values()} == {"the control did not fail"}
 
 
 def test_a_sum_of_higher_rank_fails(
