@@ -174,6 +174,7 @@ def test_single_numbers_that_are_0_or_1_are_counts_only_if_both_sides_are() -> N
     ones, zeros = [[1.0]] * 5, [[0.0]] * 5
     assert mean(ones, zeros).low == pytest.approx(0.566, abs=1e-3)
     assert mean(ones, [[0.3]] * 5) == Interval(1.0, 1.0, 1.0)  # such as a loss that is cut at 1
+    assert mean(zeros, zeros) == Interval(0.0, 0.0, 0.0)  # such as a difference of nothing
     needed = Criteria({"x": Criterion(Bound.of(">0.9"), each=False)})
     assert judge(needed, {"x": (ones, zeros)})[0] is Verdict.INCONCLUSIVE
     assert judge(needed, {"x": ([[1.0] * 8] * 5, [[0.0] * 8] * 5)})[0] is Verdict.PASS  # 40 of 40: from 0.912 on

@@ -108,23 +108,20 @@ def mean(samples: Samples, others: Samples | None = None) -> Interval:
     would say [1, 1], Wilson says [0.80, 1]. Wilson's is of all units together; where trials differ from each other by
     more than their units do, the bootstrap's is the wider one, and counts.
 
-    Counted is what has several units in a trial, all 0 or 1; or one in each, if so is the other side (`others`: the
-    control, or the value): a single number may be 0 or 1 by nature, such as a loss that is cut there.
+    Counted is what has several units in a trial, all 0 or 1; or one in each, if with the other side (`others`: the
+    control, or the value) there are both zeros and ones and nothing else: a single number may be 0 or 1 without being
+    counted, such as a loss that is cut there, or a difference of nothing.
 
     No interval is cut to the least and the largest number that were seen: the mean of many more may lie beyond those of
     five. It is cut where the criteria name a range, and shares end at 0 and 1.
     """
     found = resampled([torch.tensor(trial, dtype=torch.float64) for trial in samples])
     units = [n for trial in samples for n in trial]
-    several = len(units) > len(samples)
-    if not (_zeros_and_ones(units) and (several or (others and _zeros_and_ones([n for t in others for n in t])))):
+    both = {*units, *(n for trial in others or () for n in trial)}
+    if not (set(units) <= {0.0, 1.0} and (len(units) > len(samples) or both == {0.0, 1.0})):
         return found
     wilson = stats.binomtest(int(sum(units)), len(units)).proportion_ci(method="wilson")
     return Interval(found.value, min(found.low, wilson.low), max(found.high, wilson.high)).within(SHARE)
-
-
-def _zeros_and_ones(numbers: Sequence[float]) -> bool:
-    return all(n in (0.0, 1.0) for n in numbers)
 
 
 def _worst(bound: Bound, samples: Samples) -> Interval:
