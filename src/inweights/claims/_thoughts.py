@@ -153,7 +153,7 @@ def as_written(model: Model, examples: Examples) -> Thoughts:
 
     with torch.no_grad(), full_precision(model), ExitStack() as changed:
         with _at_entries(net, parts, note):
-            net(input_ids=torch.cat([prefix, batch.ids[:, ahead:]], 1), use_cache=False)
+            net.base_model(input_ids=torch.cat([prefix, batch.ids[:, ahead:]], 1), use_cache=False)  # no logits
 
         def think(part: Part, stream: Tensor, read: Tensor) -> None:
             assert part.last is not None
@@ -171,7 +171,7 @@ def as_written(model: Model, examples: Examples) -> Thoughts:
             made.vectors[module] = vector
 
         with _at_entries(net, parts, think):
-            net(input_ids=batch.ids, use_cache=False)
+            net.base_model(input_ids=batch.ids, use_cache=False)
     return made
 
 
