@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from inweights.claims import CLAIMS, Trial, Verdict, notes, notes_encoder, notes_theorem
+from inweights.claims._found_changes import smallest
 from inweights.claims._judge import Judged
 from inweights.claims._random_blocks import block_and_prompts
 from inweights.claims._trial import UnmetError
@@ -16,17 +17,17 @@ from inweights.claims.learning_without_training_dynamics import descent_error, p
 from inweights.lab import curves
 from inweights.lab.models import Learner
 from inweights.lab.predictors import OLS, Predictor, Ridge
-from inweights.lab.tasks import Linear
+from inweights.lab.tasks import Linear, Sample
 
 MISTAKES = [
     "note-attention-demo",
     "note-plus-is-newton",
     "note-factors",
     "note-index",
-    "note-only-update",
     "note-order-stable",
+    "note-venue",
 ]
-RIGHT = ["note-attention-corrected", "note-plus-corrected", "note-order-full-batch"]
+RIGHT = ["note-attention-corrected", "note-plus-corrected", "note-order-full-batch", "note-underdetermined"]
 
 
 @pytest.mark.parametrize("id", MISTAKES)
@@ -51,17 +52,37 @@ def test_least_squares_is_no_reference_at_as_many_examples_as_dimensions(
     assert max(notes_encoder.ols_over_ridge(Trial(0), 1.0)) > 1.01
 
 
-def test_what_is_newton_or_a_step_would_pass() -> None:
+def test_a_step_would_pass() -> None:
     # float64
     sample = notes.regression(Trial(0), 20, 20)
-    X, y = sample.xs, sample.ys.unsqueeze(-1)
-    newton = 0.3 * torch.linalg.solve(X.mT @ X, X.mT @ y).squeeze(-1)
-    assert notes.newton_miss(newton, sample).max() < 1e-10
-    assert notes.newton_miss(notes.plus_plus(sample, 0.5, 0.01), sample).min() > 1e-3
     queries = torch.randn(20, 3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     summed, scores = notes.asked_after(sample, queries)
     assert notes.miss_at_best_rate(summed, notes.one_step(sample, queries)).max() < 1e-10
     assert notes.miss_at_best_rate(notes.softmax_answers(sample, scores), notes.one_step(sample, queries)).min() > 1e-3
+
+
+def newton(sample: Sample, start: Tensor) -> Tensor:
+    return 0.3 * notes.newton_step(sample, start)
+
+
+def preconditioned(sample: Sample, start: Tensor) -> Tensor:
+    matrix = torch.randn(5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return notes.slope(sample, start) @ matrix
+
+
+@pytest.mark.parametrize("step", [newton, preconditioned])
+def test_the_notes_two_kinds_of_layers_would_pass(
+    step: Callable[[Sample, Tensor], Tensor],
+    monkeypatch: pytest.MonkeyPatch,
+    verdict: Callable[..., tuple[Verdict, object]],
+) -> None:
+    def layers_of(sample: Sample, eta: float, gamma: float, layers: int = 2) -> Tensor:
+        start = plus_plus(sample, eta, gamma, 1)
+        return start if layers == 1 else start + step(sample, start)
+
+    plus_plus = notes.plus_plus
+    monkeypatch.setattr(notes, "plus_plus", layers_of)
+    assert verdict("note-plus-is-newton", 2)[0] is Verdict.PASS
 
 
 def test_factors_and_losses_in_their_right_places_would_pass(
@@ -83,18 +104,27 @@ def test_factors_and_losses_in_their_right_places_would_pass(
     assert peeling_error(block, contexts[0], queries[0], path[1:]) < 1e-10  # float64
 
 
-def test_trainings_from_one_beginning_find_one_change(
-    monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+def test_one_solution_would_not_be_underdetermined(
+    monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, dict[str, Judged]]]
 ) -> None:
     whole = notes_theorem.beginnings
     monkeypatch.setattr(notes_theorem, "beginnings", lambda *args: (whole(*args)[0],) * 2)
-    assert verdict("note-only-update", 2)[0] is Verdict.PASS
+    found, judged = verdict("note-underdetermined", 2)
+    assert (found, judged["spread"].verdict) == (Verdict.FAIL, Verdict.FAIL)
+
+
+def test_a_solution_that_is_not_the_least_is_seen(
+    monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, dict[str, Judged]]]
+) -> None:
+    monkeypatch.setattr(notes_theorem, "smallest", lambda *args: 1.001 * smallest(*args))
+    found, judged = verdict("note-underdetermined", 2)
+    assert (found, judged["least"].verdict) == (Verdict.FAIL, Verdict.FAIL)
 
 
 def test_a_training_that_fails_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes_theorem, "trained", lambda block, query, wanted, start, seed: start)
     with pytest.raises(UnmetError, match=r"a training ends .* off"):
-        CLAIMS["note-only-update"].measure(Trial(0))
+        CLAIMS["note-underdetermined"].measure(Trial(0))
 
 
 class AsLearner(Learner):
@@ -109,11 +139,15 @@ class AsLearner(Learner):
 
 
 def test_the_encoder_is_held_against_least_squares(stand_in: Callable[..., None]) -> None:
-    stand_in({"seed-encoder": lambda trial: AsLearner(OLS())})
-    value, control = CLAIMS["note-encoder"].measure(Trial(0)).quantities["against_ols"]
-    assert value == pytest.approx(1, abs=1e-5)  # float32
-    assert isinstance(control, float)
-    assert control > 10  # the untrained encoder
+    stand_in({"seed-encoder": lambda trial: AsLearner(OLS()), "seed-encoder-long": lambda trial: AsLearner(OLS())})
+    for id in ("note-encoder", "note-encoder-long"):
+        found = CLAIMS[id].measure(Trial(0))
+        (value, control), (by_ridge, _) = (found.quantities[f"against_{name}"] for name in ("ols", "ridge"))
+        assert value == pytest.approx(1, abs=1e-5)  # float32
+        assert by_ridge == pytest.approx(found.told["OLS over ridge"], abs=1e-5)
+        assert isinstance(control, float)
+        assert control > 10  # the untrained encoder
+        assert found.told["squared error in contexts without noise, where OLS has none"] < 1e-6
 
 
 def test_an_encoder_that_learned_nothing_fails(
@@ -129,12 +163,16 @@ def test_an_encoder_that_learned_nothing_fails(
     def another(trial: Trial) -> Learner:
         return untrained("seed-encoder")(Trial(trial.seed + 10)).eval()
 
-    stand_in({"seed-encoder": another})
-    assert verdict("note-encoder")[0] is Verdict.FAIL
+    def ridge(trial: Trial) -> Learner:
+        return AsLearner(Ridge(penalty=0.01))
+
+    ids = ["note-encoder", "note-encoder-long", "note-context-length"]
+    stand_in({"seed-encoder": another, "seed-encoder-long": another})
+    assert {verdict(id)[0] for id in ids} == {Verdict.FAIL}
+    stand_in({"seed-encoder": ridge, "seed-encoder-long": ridge})
+    assert {verdict(id)[0] for id in ids} == {Verdict.PASS}
+    stand_in({"seed-encoder": ridge, "seed-encoder-long": another})
     assert verdict("note-context-length")[0] is Verdict.FAIL
-    stand_in({"seed-encoder": lambda trial: AsLearner(Ridge(penalty=0.01))})
-    assert verdict("note-encoder")[0] is Verdict.PASS
-    assert verdict("note-context-length")[0] is Verdict.PASS
 
 
 def test_an_encoder_asked_sometimes_answers_as_ever(untrained: Callable[[str], Callable[[Trial], Learner]]) -> None:
@@ -147,10 +185,17 @@ def test_an_encoder_asked_sometimes_answers_as_ever(untrained: Callable[[str], C
 
 
 def test_lengths_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
-    falling = {"model": [1 / n for n in range(1, 11)], "untrained": [float(n) for n in range(10)], "ols": [1.0] * 10}
-    monkeypatch.setattr(notes_encoder, "errors_of", lambda *args, **kwargs: falling)
-    found = notes_encoder.over_lengths(OLS(), Trial(0))
+    falling, rising = [1 / n for n in range(1, 11)], [float(n) for n in range(1, 11)]
+    lines = {"short training": falling, "long training": falling[:4] + rising[:6], "untrained": rising}
+    monkeypatch.setattr(notes_encoder, "errors_of", lambda *args, **kwargs: lines)
+    found = notes_encoder.over_lengths(OLS(), OLS(), Trial(0))
     assert found.quantities["rank_correlation"] == pytest.approx((-1, 1))
+    value, _ = found.quantities["rank_correlation_long"]
+    assert isinstance(value, float)
+    assert value > 0
+    assert found.told["long training, up to 20 examples"] == pytest.approx(-1)
+    assert found.told["long training, from 20 examples on"] == pytest.approx(1)
+    assert found.told["short training, error after the most examples over that after 20"] == pytest.approx(0.4)
 
 
 def test_the_best_rate_makes_a_multiple_equal_and_nothing_else() -> None:

@@ -15,7 +15,6 @@ from inweights.lab.predictors import KernelRidge, Predictor, Ridge
 from inweights.lab.tasks import Linear, Relu, Sample, Task
 from inweights.lab.training import read
 
-PENALTIES = [2.0**j for j in range(-7, 8)]
 Answers = Callable[[Sample, float], Tensor]
 """From prompts and a penalty to answers for the last point of each, `(batch,)`."""
 
@@ -51,19 +50,17 @@ def huber(noise: float) -> Answers:
     return answers
 
 
-def at_its_best(answers: Answers, sample: Sample) -> Tensor:
-    """The answers with the penalty that has the least mean squared error against the true labels."""
-    truth = sample.hidden.get("clean", sample.ys)[:, -1].double()
-    return min((answers(sample, p) for p in PENALTIES), key=lambda a: float((a - truth).square().mean()))
+def apart(model: Tensor, answers: Answers, sample: Sample, penalties: Sequence[float]) -> float:
+    """The mean squared difference of a model's answers from those of an algorithm, with the penalty that is nearest."""
+    return min(float((answers(sample, p) - model).square().mean()) for p in penalties)
 
 
-def nearness(trial: Trial, name: str, task: Task, one: Answers, other: Answers) -> float:
-    """How far a trained model's answers on prompts of its task are from those of one algorithm, as a multiple of how
-    far they are from those of another; mean squares."""
+def nearness(trial: Trial, name: str, task: Task, one: Answers, penalties: Sequence[float]) -> float:
+    """How far a trained model's answers on prompts of its task are from those of an algorithm, as a multiple of how far
+    they are from those of ridge regression."""
     sample = task.sample(trial.draw(trial.size(1024, 4096)), read(name).points)
     model = last(trial.trained(name), sample)
-    from_one, from_other = ((model - at_its_best(a, sample)).square().mean() for a in (one, other))
-    return float(from_one / from_other)
+    return apart(model, one, sample, penalties) / apart(model, linear, sample, penalties)
 
 
 @claim("note-kernel", NOTES, "004, section 5.1", cost=(5, 30), needs=("relu-5", "depth-2"))
@@ -71,18 +68,19 @@ def kernel_regression(trial: Trial) -> Found:
     """Of contexts with a nonlinear pattern, a transformer makes kernel regression.
 
     Measured: on functions that are not linear, the mean squared difference of a decoder's answers from those of kernel
-    regression, over that from those of linear regression (the note's other choice), both with the penalty that serves
-    the task best.
+    regression, over that from those of linear regression (the note's other choice), both with the penalty that brings
+    them nearest.
 
     Control: a decoder trained on linear functions, on those.
 
-    Settings: `relu-5`, networks of 5 dimensions, 32 examples, and `depth-2`, linear functions, 15; Gaussian kernel, √10
-    wide; 1,024 prompts (full: 4,096). A decoder for each kind of context: what it makes is measured, not that it
-    chooses. The paper that the note sums up (Bai et al. 2023) says nothing of kernels: its transformers choose the
-    penalty of ridge regression, or between regression and classification.
+    Settings: `relu-5`, networks of 5 dimensions, 32 examples, and `depth-2`, linear functions, 15; Gaussian kernel,
+    √10 wide; penalties 2⁻⁹, 2⁻⁸, … 4; 1,024 prompts (full: 4,096). A decoder for each kind of context: what it
+    makes is measured, not that it chooses. The paper that the note sums up (Bai et al. 2023) says nothing of
+    kernels: its transformers choose the penalty of ridge regression, or between regression and classification.
     """
     tasks = {"relu-5": Relu(dims=5, width=100), "depth-2": Linear(dims=5)}
-    value, control = (nearness(trial, name, task, kernel, linear) for name, task in tasks.items())
+    penalties = [2.0**j for j in range(-9, 3)]
+    value, control = (nearness(trial, name, task, kernel, penalties) for name, task in tasks.items())
     return Found({"nearer": (value, control)})
 
 
@@ -91,17 +89,19 @@ def robust_estimator(trial: Trial) -> Found:
     """Of contexts with much noise, a transformer makes a robust estimator.
 
     Measured: where the noise has a deviation of 2, the mean squared difference of a decoder's answers from those of
-    Huber's regression, over that from those of ridge regression, both with the penalty that serves the task best.
+    Huber's regression, over that from those of ridge regression, both with the penalty that brings them nearest.
 
     Control: a decoder trained with a deviation of 0.5, on such contexts: where there is little noise, the note has
     linear regression.
 
     Settings: `ridge-2` and `ridge-0.5`, 5 dimensions, weights of variance 1, 15 examples, bend at 1.345 deviations;
-    1,024 prompts (full: 4,096). A decoder for each level of noise. The paper that the note sums up (Bai et al. 2023)
-    says nothing of robust estimators: with more noise, its transformers choose a larger penalty of ridge regression.
+    penalties σ²/8 to 4σ², each √2 times the one before; 1,024 prompts (full: 4,096). A decoder for each level of
+    noise. The paper that the note sums up (Bai et al. 2023) says nothing of robust estimators: with more noise, its
+    transformers choose a larger penalty of ridge regression.
     """
     value, control = (
-        nearness(trial, f"ridge-{noise:g}", Linear(dims=5, noise=noise), huber(noise), linear) for noise in (2.0, 0.5)
+        nearness(trial, f"ridge-{s:g}", Linear(dims=5, noise=s), huber(s), [s**2 * 2 ** (j / 2) for j in range(-6, 5)])
+        for s in (2.0, 0.5)
     )
     return Found({"nearer": (value, control)})
 
