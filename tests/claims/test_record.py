@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from inweights import InputError
 from inweights.claims import (
     CLAIMS,
     Entry,
@@ -31,7 +32,8 @@ from inweights.claims._keep import key
 from inweights.claims._ledger import Job, do
 from inweights.claims._made_with import made_with
 from inweights.models import _load
-from inweights.report._claims import page, without_since
+from inweights.report import _claims as report
+from inweights.report._claims import page, record, without_since
 
 ID = "test-claim"
 
@@ -50,6 +52,22 @@ def test_entries_go_stale(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None
     monkeypatch.setitem(criteria_module._file(), ID, {"error": {"each": "<1e-9"}, "seeds": 3})
     assert found.stale == "the criteria have changed since"
     assert replace(found, id="gone").stale == "there is no such claim any more"
+
+
+def test_criteria_do_not_change_in_silence(counted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record with other criteria than the one before is refused, until a `[[change]]` says why."""
+    now = entry(quick=False)
+    (tmp_path / "results.jsonl").write_text(now.line() + "\n")
+    monkeypatch.setattr(report, "load_all", lambda: {ID: CLAIMS[ID]})
+    monkeypatch.setattr(report, "RECORDED", tmp_path / "recorded.jsonl")
+    before = replace(now, criteria={"error": "each < 1e-12"})
+    monkeypatch.setattr(report, "recorded", lambda: {ID: before})
+    with pytest.raises(InputError, match=r"not those of the last record, and no \[\[change\]\] says why"):
+        record(tmp_path, tmp_path)
+    assert not (tmp_path / "recorded.jsonl").exists()
+    (tmp_path / "results.jsonl").write_text(replace(now, changes=1).line() + "\n")
+    record(tmp_path, tmp_path)
+    assert (tmp_path / "recorded.jsonl").exists()
 
 
 def test_what_an_entry_was_made_with_is_that_of_its_trials(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:

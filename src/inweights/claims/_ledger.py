@@ -12,7 +12,7 @@ from typing import Any
 
 from inweights.claims._claim import Claim
 from inweights.claims._code import models, rooms
-from inweights.claims._criteria import criteria
+from inweights.claims._criteria import Criteria, changes, criteria
 from inweights.claims._json import dumps, loads
 from inweights.claims._judge import Interval, Judged, Verdict, judge
 from inweights.claims._keep import Kept, key, read, write
@@ -33,6 +33,7 @@ class Entry:
     - `source`: a hash of the claim's program; `models`: of the trained models that it needs or tells about; `rooms`: of
       the code of each room below the ledger.
     - `made_with`: versions and hardware of its trials; several, if they were made in several places.
+    - `changes`: how often its criteria had been changed by then.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Entry:
     models: str = ""
     rooms: dict[str, str] = field(default_factory=dict)
     made_with: list[dict[str, str]] = field(default_factory=list)
+    changes: int = 0
 
     @property
     def loose(self) -> bool:
@@ -67,7 +69,8 @@ class Entry:
             return "the claim's program has changed since"
         if self.models != models(claim.models):
             return "the trained models have changed since"
-        if self.criteria != {name: str(c) for name, c in needed.quantities.items()}:
+        decided = self.verdict in (Verdict.PASS, Verdict.FAIL)
+        if self.criteria != asked(needed) or (decided and self.trials != needed.seeds):
             return "the criteria have changed since"
         return "it is of a quick run" if self.quick else ""
 
@@ -173,7 +176,8 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
         there, why = [], "its trials found different quantities, or no numbers"
         trials = [Kept.of(None, "broken", why, t.seconds) for t in trials]
     about: dict[str, Any] = {
-        "criteria": {name: str(c) for name, c in needed.quantities.items()},
+        "criteria": asked(needed),
+        "changes": sum(c.claim == id for c in changes()),
         "trials": len(there),
         "quick": quick,
         "seconds": sum(t.seconds for t in trials),
@@ -218,6 +222,11 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
         lacking = next(t.message for t in trials if t.outcome == "not here")
         verdict, why = Verdict.INCONCLUSIVE, f"{len(there)} of {len(trials)} trials: {lacking}"
     return Entry(id, verdict, judged, why=why, **about)
+
+
+def asked(needed: Criteria) -> dict[str, str]:
+    """Criteria as a record tells them, by quantity."""
+    return {name: str(c) for name, c in needed.quantities.items()}
 
 
 def _whole(one: Kept, other: Kept) -> bool:

@@ -39,13 +39,17 @@ def results(folder: Path) -> dict[str, Entry]:
 def record(folder: Path, docs: Path) -> None:
     """Makes the results of a full run in `folder` the recorded ones: those in the package, and `docs/claims.md`.
 
-    A run that is not full, or of other programs than today's, is refused.
+    A run that is not full, or of other programs than today's, is refused; as is one whose criteria are not those of the
+    record before it, if no `[[change]]` was written since that says why.
     """
-    found = results(folder)
+    found, before = results(folder), recorded()
     problems = Problems()
     for id in load_all():
         problems.unless(id in found, f"{id} was not run.")
         problems.unless(id not in found or not found[id].stale, f"{id}: {id in found and found[id].stale}.")
+        if id in found and id in before and found[id].criteria != before[id].criteria:
+            told = found[id].changes > before[id].changes
+            problems.unless(told, f"{id}: its criteria are not those of the last record, and no [[change]] says why.")
     problems.stop()
     entries = {id: found[id] for id in load_all()}
     lean = "".join(replace(e, plots=[]).line() + "\n" for e in entries.values())  # the figures' tables have the rest

@@ -85,7 +85,8 @@ class Strip:
             columns["control"] = controls, judged.control if judged else None
         if criterion is None:
             return cls(name, columns, {})
-        return cls(name, columns, {"value": _edges(criterion.bound), "control": _edges(criterion.control)})
+        bounds = {"value": _edges(criterion.bound), "control": _edges(criterion.control)}
+        return cls(name, columns, {column: bounds[column] for column in columns})
 
     def numbers(self) -> list[float]:
         """All that has to be seen."""
@@ -107,9 +108,11 @@ class Strip:
                 axes.plot([at + 0.3] * 2, [max(n, floor) for n in (found.low, found.high)], color=colour, linewidth=2)
                 axes.plot([at + 0.3], [max(found.value, floor)], marker="_", markersize=10, color=colour)
         for column, edges in self.bounds.items():
-            for edge in edges:
-                style = "--" if column == "value" else ":"
-                axes.axhline(max(edge, floor), color=COLOURS["grey"], linestyle=style, linewidth=1)
+            # Where the control has no bound of its own, it has to miss that of the value.
+            alone = bool(self.bounds.get("control"))
+            at = list(self.columns).index(column)
+            across = (at - 0.5, at + 0.5) if alone else (-0.6, len(self.columns) - 0.4)
+            axes.hlines([max(e, floor) for e in edges], *across, color=COLOURS["grey"], linestyle="--", linewidth=1)
         axes.set(title=self.name.replace("_", " "), xlim=(-0.6, len(self.columns) - 0.4))
         axes.set_xticks(range(len(self.columns)), list(self.columns))
         axes.set_yscale("log" if wide else "linear")
