@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inweights.cli._output import Json, emit, say, table
+from inweights.cli.lab_load import Load
 
 if TYPE_CHECKING:
     from inweights.lab._describe import Formula, Kind
@@ -19,11 +20,14 @@ def show_command(
             help="A recipe, task, shift, model or predictor; NAME@SEED; a TOML file; a folder that `lab train` wrote."
         ),
     ],
+    load: Load = None,
     as_json: Json = False,
 ) -> None:
     """Show what a name stands for: what it does, its settings and defaults, a recipe as a whole, what was measured."""
     from inweights.lab._describe import Kind, described
+    from inweights.lab._own import load as load_own
 
+    load_own(load)
     found = described(name)
     if as_json:
         emit({"found": [_kind_values(each) if isinstance(each, Kind) else _recipe_values(each) for each in found]})

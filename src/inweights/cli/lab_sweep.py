@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from inweights.cli._output import Json, emit, progress, say, table
+from inweights.cli.lab_load import Load
 
 Changes = Annotated[
     list[str] | None,
@@ -23,6 +24,7 @@ def sweep_command(
         typer.Option(help="Values of a setting, e.g. model.layers=1,2,4; repeatable.", metavar="KEY=V1,V2"),
     ] = None,
     change: Changes = None,
+    load: Load = None,
     jobs: Annotated[int | None, typer.Option(help="Cells at a time; one for each core by default.", min=1)] = None,
     engine: Annotated[str, typer.Option(help="local: processes of this machine. ray: a cluster.")] = "local",
     address: Annotated[
@@ -32,9 +34,11 @@ def sweep_command(
     as_json: Json = False,
 ) -> None:
     """Train a recipe with every combination of some settings; goes on where it was stopped."""
+    from inweights.lab._own import load as load_own
     from inweights.lab.sweep import cells, rows, sweep, write_table
     from inweights.lab.training import read
 
+    own = load_own(load)
     wanted = cells(read(name, change), grid or [])
     with progress() as bars:
         bar = bars.add_task("sweeping", total=len(wanted), note="")
@@ -42,7 +46,7 @@ def sweep_command(
         def after(done: int) -> None:
             bars.update(bar, completed=done, note=f"{done} of {len(wanted)} cells")
 
-        results = sweep(wanted, out, engine=engine, jobs=jobs, address=address, prompts=prompts, after=after)
+        results = sweep(wanted, out, engine=engine, jobs=jobs, address=address, prompts=prompts, own=own, after=after)
     path = write_table(out, wanted, results)
     found = rows(out, wanted, results)
     failed = [row for row in found if row["status"] == "failed"]

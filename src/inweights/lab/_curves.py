@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import torch
@@ -39,13 +39,17 @@ def curves(
     prompts: int = 1280,
     seed: int = 0,
     clean: bool = False,
+    power: float | None = None,
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
+    after: Callable[[str, int], None] = lambda *_: None,
 ) -> dict[str, Tensor]:
     """Errors of each predictor, `(prompts, points)`: entry i after i examples.
 
     - `source`: where the prompts come from, if not from the task itself.
     - `clean`: against the labels without their noise.
+    - `power`: what squared errors are divided by, if not by the task's own. For a shifted source, `shifted_power`.
+    - `after`: told whose answers were measured, and on how many prompts.
 
     `UNITS` says what they are. Points where there is nothing to know are not numbers.
     """
@@ -57,11 +61,24 @@ def curves(
         target = sample.hidden[without] if clean else sample.target
         for name, predictor in predictors.items():
             answers = predictor.predict_prefixes(sample.xs, sample.ys, sample.queries)
-            each = errors(task.loss, answers, target, task.power)
+            each = errors(task.loss, answers, target, task.power if power is None else power)
             if sample.scored is not None:
                 each = each.where(sample.scored, torch.nan)
             found[name].append(each.cpu())
+            after(name, draw.rows)
     return {name: torch.cat(each) for name, each in found.items()}
+
+
+def shifted_power(source: Source, points: int, *, prompts: int = 1280, seed: int = 0) -> float:
+    """The mean square of a label without noise on the prompts that `curves` measures on: there, always answering 0 has
+    an error of 1 on average (and of more where labels are noisy), whatever a shift does to labels."""
+    squares = []
+    for first in range(0, prompts, 256):
+        sample = source.sample(Draw(TEST - seed, 0, min(256, prompts - first), first=first), points)
+        clean = sample.hidden["clean" if sample.answers is None else "clean answers"].double().square()
+        each = clean.mean(-1) if clean.ndim == 3 else clean
+        squares.append(each if sample.scored is None else each.where(sample.scored, torch.nan))
+    return torch.cat(squares).nanmean().item()
 
 
 def errors(loss: Loss, answers: Tensor, target: Tensor, power: float) -> Tensor:

@@ -12,15 +12,11 @@ import torch
 
 from inweights._errors import InputError, unknown
 from inweights.lab import zoo
+from inweights.lab._own import REGISTRIES
 from inweights.lab._registry import Registry
-from inweights.lab.models import MODELS
-from inweights.lab.predictors import PREDICTORS
-from inweights.lab.tasks import SHIFTS, TASKS
 from inweights.lab.training import Recipe, build, changed, names, read
 from inweights.lab.training._checkpoint import read_about
 from inweights.lab.training._recipe import RECIPES
-
-REGISTRIES: dict[str, Registry[Any]] = {"task": TASKS, "shift": SHIFTS, "model": MODELS, "predictor": PREDICTORS}
 
 PLAIN = ("int", "float", "str", "bool", "tuple[float", "tuple[int")
 """How the types of settings begin that can be typed; all others are given in Python."""

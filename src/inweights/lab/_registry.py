@@ -23,7 +23,8 @@ class Registry(Generic[T]):
         """A decorator that enters a dataclass under this name."""
 
         def enter(kind: type[T]) -> type[T]:
-            assert name not in self._kinds, f"two kinds of {self.what} are called {name}"
+            if name in self._kinds:
+                raise InputError(f"There is a {self.what} {name!r} already: choose another name for yours.")
             self._kinds[name] = kind
             return kind
 
@@ -31,6 +32,14 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._kinds))
+
+    def kinds(self) -> dict[str, type[T]]:
+        """All that is entered, as it is now."""
+        return dict(self._kinds)
+
+    def restore(self, kinds: dict[str, type[T]]) -> None:
+        """Forgets all that is not among these."""
+        self._kinds = dict(kinds)
 
     def __getitem__(self, name: str) -> type[T]:
         if name not in self._kinds:

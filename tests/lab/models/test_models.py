@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +23,10 @@ POINTS, BATCH = 6, 4
 @dataclass(frozen=True, kw_only=True)
 class Several(Task):
     """Three linear functions of one input."""
+
+    @property
+    def power(self) -> float:
+        return float(self.dims)
 
     @property
     def outputs(self) -> int:
@@ -49,6 +54,10 @@ class Words(Task):
 
     dims: int = 1
     loss: ClassVar[Loss] = "tokens"
+
+    @property
+    def power(self) -> float:
+        return math.log(7)
 
     @property
     def outputs(self) -> int:

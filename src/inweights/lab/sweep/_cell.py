@@ -13,6 +13,7 @@ import torch
 from inweights._errors import InputError
 from inweights.engines import Beat
 from inweights.lab._curves import curves
+from inweights.lab._own import Own, enter, own_modules
 from inweights.lab.training import Recipe, train
 
 
@@ -25,8 +26,10 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The name of its folder. It follows from the recipe alone: another recipe is another cell."""
+        """The name of its folder. It follows from the recipe alone (and from what a file of one's own says that it
+        names something of): another recipe is another cell."""
         text = json.dumps(self.recipe.model_dump(mode="json"), sort_keys=True)
+        text += "".join(own_modules(self.recipe.make_task(), self.recipe.make_model()))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -51,19 +54,19 @@ class Result:
 
 @dataclass(frozen=True)
 class Training:
-    """A cell as work for an engine: the folder of its files, and how many prompts to measure on."""
+    """A cell as work for an engine: its name, the folder of its files, how many prompts to measure on, and the files
+    of one's own that it may need."""
 
     cell: Cell
+    key: str
     folder: Path
     prompts: int
-
-    @property
-    def key(self) -> str:
-        return self.cell.key
+    own: tuple[Own, ...] = ()
 
     def do(self, folder: Path, beat: Beat) -> Result:
         """Trains and measures. One thread, so that the sums are the same on any machine's cores."""
         torch.set_num_threads(1)
+        enter(self.own)
         recipe = self.cell.recipe
         trained = train(recipe, folder, after=lambda _: beat())
         found = curves(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from inweights._files import folder_for
 from inweights.engines import choose
+from inweights.lab._own import Own
 from inweights.lab.sweep import _store as store
 from inweights.lab.sweep._cell import Cell, Result, Training
 
@@ -20,9 +21,11 @@ def sweep(
     jobs: int | None = None,
     address: str | None = None,
     prompts: int = 1280,
+    own: tuple[Own, ...] = (),
     after: Callable[[int], None] = lambda _: None,
 ) -> list[Result]:
-    """The results of the cells, in their order; `after` is told how many there are, whenever there is one more.
+    """The results of the cells, in their order; `after` is told how many there are, whenever there is one more. `own`:
+    files that must be run first.
 
     Killed at any moment it can be called again: cells with a result are not trained again. Failed ones are. On CPUs of
     one kind the results are the same bit for bit, whatever the engine.
@@ -31,7 +34,7 @@ def sweep(
     folder_for("--out", out)
     found = {cell.key: done for cell in cells if (done := store.read(out, cell, prompts))}
     missing = {cell.key: cell for cell in cells if cell.key not in found}
-    works = [Training(cell, store.folder_of(out, cell), prompts) for cell in missing.values()]
+    works = [Training(cell, key, store.folder_of(out, cell), prompts, own) for key, cell in missing.items()]
     after(len(found))
     if works:
         with closing(run(works, jobs, address)) as answers:

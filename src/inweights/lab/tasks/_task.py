@@ -61,6 +61,11 @@ class Task:
     def __post_init__(self) -> None:
         problems = Problems()
         problems.unless(self.dims >= 1, f"`dims` is {self.dims}, but must be at least 1.")
+        problems.unless(
+            self.loss == "logistic" or type(self).power is not Task.power,
+            f"The class {type(self).__name__} must say its `power`, the mean square of a label without noise, by which "
+            "losses are divided: add a property that returns it.",
+        )
         self.check(problems)
         problems.stop()
 
@@ -77,9 +82,10 @@ class Task:
         """The loss of always answering 0, by which losses are divided.
 
         That is the mean square of a label without noise (of each of its numbers, if there are several); log 2 for
-        logistic losses; the logarithm of the vocabulary for tokens.
+        logistic losses; the logarithm of the vocabulary for tokens. There is no default but for the logistic loss.
         """
-        return math.log(2) if self.loss == "logistic" else float(self.dims)
+        assert self.loss == "logistic"
+        return math.log(2)
 
     def inputs(self, draw: Draw, points: int) -> Tensor:
         """`(batch, points, dims)`; standard normal unless the task says otherwise."""

@@ -29,6 +29,10 @@ class Linear(Task):
     def check(self, problems: Problems) -> None:
         problems.unless(self.noise >= 0, f"`noise` is {self.noise}, but must be at least 0.")
 
+    @property
+    def power(self) -> float:
+        return float(self.dims) if self.loss == "squared" else super().power
+
     def prior(self, draw: Draw, xs: Tensor) -> Tensor:
         """Weights for prompts with these inputs, `(batch, dims)`."""
         return draw.normal(self.dims)

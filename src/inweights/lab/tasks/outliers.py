@@ -29,6 +29,10 @@ class Outliers(Task):
     def check(self, problems: Problems) -> None:
         problems.unless(0 <= self.share < 1, f"`share` is {self.share}, but must be from 0 to below 1.")
 
+    @property
+    def power(self) -> float:
+        return float(self.dims)
+
     def replacements(self, draw: Draw, w: Tensor, points: int) -> tuple[Tensor, Tensor]:
         """Inputs `(batch, points, dims)` and labels `(batch, points)` of outliers."""
         raise NotImplementedError

@@ -17,6 +17,10 @@ from inweights.lab.tasks.linear import dot
 class Quadratic(Task):
     """`y = Σ w_i x_i² / √3`, `w, x ~ N(0, I)`: Garg et al. 2022. The root brings it to the scale of `linear`."""
 
+    @property
+    def power(self) -> float:
+        return float(self.dims)
+
     def labels(self, draw: Draw, xs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         w = draw.normal(self.dims)
         ys = dot(xs.square(), w) / math.sqrt(3)

@@ -26,6 +26,10 @@ class Relu(Task):
     def check(self, problems: Problems) -> None:
         problems.unless(self.width >= 1, f"`width` is {self.width}, but must be at least 1.")
 
+    @property
+    def power(self) -> float:
+        return float(self.dims)
+
     def labels(self, draw: Draw, xs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         inner, outer = draw.normal(self.dims, self.width), draw.normal(self.width)
         ys = dot((xs @ inner).relu(), outer) * math.sqrt(2 / self.width)

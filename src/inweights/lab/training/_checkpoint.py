@@ -16,7 +16,9 @@ from torch import Tensor
 from inweights import __version__
 from inweights._errors import InputError
 from inweights._files import write_atomic
-from inweights.lab.models import Learner
+from inweights.lab._own import own_modules
+from inweights.lab.models import MODELS, Learner
+from inweights.lab.tasks import TASKS
 from inweights.lab.training._recipe import Recipe, parse
 from inweights.lab.training._run import Run, build
 
@@ -24,7 +26,9 @@ CHECKPOINT, MODEL, METRICS = "checkpoint.safetensors", "model.safetensors", "met
 
 
 def write(path: Path, tensors: dict[str, Tensor], recipe: Recipe, **about: Any) -> Path:
-    """Tensors, with the recipe and other plain values beside them."""
+    """Tensors, with the recipe and other plain values beside them; also what files of one's own it was made with."""
+    if own := own_modules(recipe.make_task(), recipe.make_model()):
+        about["own"] = own
     metadata = {"inweights": __version__, "recipe": recipe.model_dump_json(), "about": json.dumps(about)}
     return write_atomic(path, save({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, metadata))
 
@@ -44,7 +48,14 @@ def read_about(path: Path, fix: str = AGAIN) -> tuple[Recipe, dict[str, Any]]:
     with _opened(path, fix) as file:
         metadata = file.metadata() or {}
     try:
-        return parse(json.loads(metadata["recipe"]), str(path)), json.loads(metadata["about"])
+        recipe, about = json.loads(metadata["recipe"]), json.loads(metadata["about"])
+        for what, registry in (("task", TASKS), ("model", MODELS)):
+            if about.get("own") and recipe[what]["kind"] not in registry:
+                raise InputError(
+                    f"{str(path)!r} was made with a {what} {recipe[what]['kind']!r} from a file of its own: name that "
+                    "file with --load."
+                )
+        return parse(recipe, str(path)), about
     except (KeyError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -77,6 +88,11 @@ def resume(run: Run, folder: Path) -> dict[str, Any]:
         raise InputError(
             f"{str(folder)!r} holds a training with another recipe ({', '.join(differ)}): name another folder, or "
             "delete it."
+        )
+    if about.get("own", []) != own_modules(recipe.make_task(), recipe.make_model()):
+        raise InputError(
+            f"{str(folder)!r} holds a training with another form of the file that --load names: name another folder, "
+            "or delete it."
         )
     try:
         run.load(tensors)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from inweights._errors import InputError, Problems, unknown
 from inweights.lab._draw import Draw
+from inweights.lab._own import faults, is_own
 from inweights.lab._text import value
 from inweights.lab.models import MODELS, Settings
 from inweights.lab.tasks import TASKS, Task
@@ -101,7 +102,8 @@ class Recipe(Strict):
             try:  # without memory: only whether they fit
                 with torch.device("meta"):
                     built = model.build(task, self.points)
-                    task.sample(Draw(0, 0, 1, device="meta"), self.points)
+                    if not is_own(task):
+                        task.sample(Draw(0, 0, 1, device="meta"), self.points)
             except InputError as error:
                 problems.unless(False, str(error))
             else:
@@ -110,6 +112,8 @@ class Recipe(Strict):
                     f"`curriculum.points` needs a model that answers for all points, but {self.model.kind} answers for "
                     "the last alone.",
                 )
+        for fault in faults(task, self.points) if task is not None and is_own(task) else ():
+            problems.unless(False, f"The task {self.task.kind!r} {fault}.")
         if self.curriculum:
             dims, points = self.curriculum.dims, self.curriculum.points
             if task is not None:
