@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import ClassVar
 
 import torch
@@ -25,7 +26,7 @@ class Learner(nn.Module):
 
     @torch.no_grad()
     def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
-        """As of a `Predictor`; every prefix is one run unless the model is causal and asked about the next point."""
+        """As of a `Predictor`; a causal model that is asked about the next points answers them all in one run."""
         points = xs.shape[1]
         if self.max_points is not None and points > self.max_points:
             raise InputError(
@@ -34,11 +35,16 @@ class Learner(nn.Module):
             )
         if self.causal and queries is None:
             return self(xs, ys)
-        asked = xs if queries is None else queries
-        answers = []
-        for i in range(points):
-            # The label of the query is not there yet: a zero takes its place.
-            x = torch.cat([xs[:, :i], asked[:, i : i + 1]], 1)
-            y = torch.cat([ys[:, :i], torch.zeros_like(ys[:, :1])], 1)
-            answers.append(self(x, y)[:, -1:])
-        return torch.cat(answers, 1)
+        return ask(self, xs, ys, xs if queries is None else queries)
+
+
+@singledispatch
+def ask(model: Learner, xs: Tensor, ys: Tensor, queries: Tensor) -> Tensor:
+    """Answer i to `queries[:, i]` after the examples before i: one run for each, unless a model knows better."""
+    answers = []
+    for i in range(xs.shape[1]):
+        # The label of the query is not there yet: a zero takes its place.
+        x = torch.cat([xs[:, :i], queries[:, i : i + 1]], 1)
+        y = torch.cat([ys[:, :i], torch.zeros_like(ys[:, :1])], 1)
+        answers.append(model(x, y)[:, -1:])
+    return torch.cat(answers, 1)
