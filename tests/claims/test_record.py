@@ -33,7 +33,7 @@ from inweights.claims._ledger import Job, do
 from inweights.claims._made_with import made_with
 from inweights.models import _load
 from inweights.report import _claims as report
-from inweights.report._claims import page, record, without_since
+from inweights.report._claims import page, record, without_since, write_page
 
 ID = "test-claim"
 
@@ -52,6 +52,15 @@ def test_entries_go_stale(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None
     monkeypatch.setitem(criteria_module._file(), ID, {"error": {"each": "<1e-9"}, "seeds": 3})
     assert found.stale == "the criteria have changed since"
     assert replace(found, id="gone").stale == "there is no such claim any more"
+
+
+def test_a_page_is_made_of_a_record(counted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "recorded", dict)
+    with pytest.raises(InputError, match="There is no record"):
+        write_page(tmp_path)
+    monkeypatch.setattr(report, "recorded", lambda: {ID: entry(quick=False)})
+    write_page(tmp_path)
+    assert "### test-claim" in (tmp_path / "claims.md").read_text()
 
 
 def test_criteria_do_not_change_in_silence(counted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from inweights._errors import Problems
+from inweights._errors import InputError, Problems
 from inweights._files import write_atomic
 from inweights.claims import CLAIMS, Entry, Verdict, load_all, recorded
 from inweights.claims._criteria import changes
@@ -59,6 +59,8 @@ def record(folder: Path, docs: Path) -> None:
 
 def write_page(docs: Path) -> None:
     """`docs/claims.md` once more, from the record as it is: with remarks, and with what has changed since."""
+    if not recorded():
+        raise InputError("There is no record of a full run yet: `make ledger` makes one.")
     write_atomic(docs / "claims.md", page(recorded()))
 
 
