@@ -197,7 +197,6 @@ def told(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> on_model.
     told = on_model.Told.of(model, echo, other)
     columns = told.unpatched()
     monkeypatch.setattr(on_model, "_words", lambda trial: (told, columns))
-    monkeypatch.setattr(on_model, "_fitted", lambda trial: columns | told.patched(fitted))
     return told
 
 

@@ -85,9 +85,10 @@ class Replayed:
 
 
 @cache
-def _prompted(model: Model, text: str, tokens: int) -> tuple[Tensor, dict[str, Goal], Tensor]:
-    """The ids of a text and of the greedy tokens that follow, `(1, n + tokens)`; what every block makes of the last
-    token of the text and of all tokens after it but the last, and their logits `(tokens, vocabulary)`."""
+def _prompted(model: Model, text: str, tokens: int) -> tuple[Tensor, Tensor, dict[str, Goal], Tensor]:
+    """The ids of a text and of the greedy tokens that follow, `(1, n + tokens)`. Of the last token of the text and of
+    all tokens after it but the last: the logits `(tokens, vocabulary)` of each alone, at its position; what every
+    block makes of them in the text, and their logits there."""
     ids = torch.tensor([model.tokenizer(text)["input_ids"]], device=model.device)
     n = ids.shape[1]
     at = torch.arange(n, device=ids.device).unsqueeze(0)
@@ -95,7 +96,9 @@ def _prompted(model: Model, text: str, tokens: int) -> tuple[Tensor, dict[str, G
         said = plain(model.model, ids, at, tokens)
         ids = torch.cat([ids, torch.tensor([said], device=ids.device)], 1)
         rows = torch.arange(n - 1, n - 1 + tokens, device=ids.device)
-        return ids, *goals(model.model, model.anatomy, ids[:, :-1], rows)
+        alone = ids[0, rows].unsqueeze(1)
+        bare = run(model.model, alone, **inputs(model.model, alone, rows.unsqueeze(1)))[:, -1]
+        return ids, bare, *goals(model.model, model.anatomy, ids[:, :-1], rows)
 
 
 @cache
@@ -108,16 +111,15 @@ def replayed(model: Model, text: str, tokens: int, stable: bool, first: int | No
     is that of the patched model. For the first token the finished patch is put into the model, to be sure of that;
     plain ones always are.
     """
-    net, (ids, wanted, logits) = model.model, _prompted(model, text, tokens)
+    net, (ids, alone, wanted, logits) = model.model, _prompted(model, text, tokens)
     own = torch.zeros(1, dtype=torch.long, device=ids.device)
     found = []
-    for i, said in enumerate(logits[:first]):
+    for i, (said, bare) in enumerate(zip(logits[:first], alone[:first], strict=True)):
         at = ids.shape[1] - tokens - 1 + i
         now = ids[:, at : at + 1]
         extra = inputs(net, now, torch.tensor([[at]], device=ids.device))
         goal = {name: each.at(i) for name, each in wanted.items()}
         with torch.no_grad(), full_precision(model):
-            bare = run(net, now, **extra)[0, -1]
             with solving(net, model.anatomy, goal, own, "token", stable) as blocks:
                 patched = run(net, now, **extra)[0, -1]
             if i == 0 or not stable:

@@ -25,7 +25,7 @@ ENOUGH = 66
 (1.96 √(0.95 · 0.05) + 0.84 √(0.98 · 0.02))² / 0.03² = 330, in five prompts."""
 
 
-@claim("goldwaser-many-layers", GOLDWASER, "Theorem 2, Algorithm 1, Section 4", cost=(20, 70), needs=("smollm2",))
+@claim("goldwaser-many-layers", GOLDWASER, "Theorem 2, Algorithm 1, Section 4", cost=(23, 60), needs=("smollm2",))
 def many_layers(trial: Trial) -> Found:
     """Patched block by block, each on what the patched blocks before it say, a model of many layers gives for a single
     token what it gives after the whole context, and so generates the same text.
@@ -49,7 +49,7 @@ def many_layers(trial: Trial) -> Found:
     )
 
 
-@claim("goldwaser-self-correcting", GOLDWASER, "Theorem 2, Algorithm 1", cost=(15, 35), needs=("smollm2",))
+@claim("goldwaser-self-correcting", GOLDWASER, "Theorem 2, Algorithm 1", cost=(19, 45), needs=("smollm2",))
 def self_correcting(trial: Trial) -> Found:
     """The algorithm corrects itself: a patch that is computed on what the blocks before it really say makes up for
     errors that patches computed on ideal streams pass on.
@@ -81,7 +81,7 @@ def self_correcting(trial: Trial) -> Found:
     )
 
 
-@claim("goldwaser-low-precision", GOLDWASER, "Section 4, Appendix B", cost=(50, 300), needs=("smollm2",))
+@claim("goldwaser-low-precision", GOLDWASER, "Section 4, Appendix B", cost=(60, 330), needs=("smollm2",))
 def low_precision(trial: Trial) -> Found:
     """In bfloat16 plain patches lose some of the generated tokens, and stable patches keep almost all of them.
 
