@@ -212,7 +212,7 @@ def copying(trial: Trial) -> Found:
     return Found({"ratio": (found[0], control[0])}, told={"at labels": found[1].mean().item()})
 
 
-@claim("oswald-separate-tokens", OSWALD, "Section 5, Figure 5", cost=(2, 4), needs=("copying",))
+@claim("oswald-separate-tokens", OSWALD, "Section 5, Figure 5", cost=(3, 16), needs=("copying",))
 def separate_tokens(trial: Trial) -> Found:
     """If inputs and labels are tokens of their own, two trained layers do as well as one step of gradient descent: the
     first has to bring labels to their inputs.
