@@ -22,7 +22,7 @@ WIDTH = 128
 TARGETS = ("weights", "moments")
 
 
-@claim("akyurek-probe", AKYUREK, "Section 5, Figure 4 and appendix E", needs=("depth-8",), cost=(205, 1000))
+@claim("akyurek-probe", AKYUREK, "Section 5, Figure 4 and appendix E", needs=("depth-8",), cost=(100, 500))
 def probe(trial: Trial) -> Found:
     """The weights of least squares and the moments `Xᵀy` can be decoded from the layers of an in-context learner, far
     better than from those of a model whose task needs no learning in context.
