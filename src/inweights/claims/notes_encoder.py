@@ -102,7 +102,7 @@ def against_classics(model: Predictor, trial: Trial) -> Found:
     return Found(ratios, told=told)
 
 
-@claim("note-context-length", NOTES, "004, section 8.3", cost=(30, 300), needs=("seed-encoder", "seed-encoder-long"))
+@claim("note-context-length", NOTES, "004, section 8.3", cost=(30, 200), needs=("seed-encoder", "seed-encoder-long"))
 def context_length(trial: Trial) -> Found:
     """The longer the context, the smaller the encoder's error, over the lengths of the note's figure.
 

@@ -63,7 +63,7 @@ def nearness(trial: Trial, name: str, task: Task, one: Answers, penalties: Seque
     return apart(model, one, sample, penalties) / apart(model, linear, sample, penalties)
 
 
-@claim("note-kernel", NOTES, "004, section 5.1", cost=(5, 30), needs=("relu-5", "depth-2"))
+@claim("note-kernel", NOTES, "004, section 5.1", cost=(15, 60), needs=("relu-5", "depth-2"))
 def kernel_regression(trial: Trial) -> Found:
     """Of contexts with a nonlinear pattern, a transformer makes kernel regression.
 
@@ -84,7 +84,7 @@ def kernel_regression(trial: Trial) -> Found:
     return Found({"nearer": (value, control)})
 
 
-@claim("note-robust", NOTES, "004, section 5.1", cost=(10, 60), needs=("ridge-2", "ridge-0.5"))
+@claim("note-robust", NOTES, "004, section 5.1", cost=(10, 30), needs=("ridge-2", "ridge-0.5"))
 def robust_estimator(trial: Trial) -> Found:
     """Of contexts with much noise, a transformer makes a robust estimator.
 
@@ -106,9 +106,10 @@ def robust_estimator(trial: Trial) -> Found:
     return Found({"nearer": (value, control)})
 
 
+NEURIPS = "https://papers.nips.cc/paper_files/paper"
 REFERENCES = (
-    ("Bai et al.", 2024, "https://papers.nips.cc/paper_files/paper/2023/hash/b2e63e36c57e153b9015fece2352a9f9"),
-    ("Garg et al.", 2022, "https://papers.nips.cc/paper_files/paper/2022/hash/c529dba08a146ea8d6cf715ae8930cbe"),
+    ("Bai et al.", 2024, f"{NEURIPS}/2023/hash/b2e63e36c57e153b9015fece2352a9f9-Abstract-Conference.html"),
+    ("Garg et al.", 2022, f"{NEURIPS}/2022/hash/c529dba08a146ea8d6cf715ae8930cbe-Abstract-Conference.html"),
     ("Li et al.", 2023, "https://icml.cc/virtual/2023/poster/24149"),
 )
 """Papers that the note cites with a conference: the year that it gives, and the paper's page at the conference."""
