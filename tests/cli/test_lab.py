@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,3 +240,24 @@ def test_a_truncated_model_is_refused(trained: Path, tmp_path: Path, refused: Re
     cut = tmp_path / "cut.safetensors"
     cut.write_bytes((trained / "model.safetensors").read_bytes()[:-200])
     assert "damaged" in refused("eval", cut)
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(lab: Lab, tmp_path: Path) -> None:
+    out = tmp_path / "long one"
+
+    def press() -> None:
+        while not (out / "metrics.jsonl").is_file():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before, presser = signal.getsignal(signal.SIGINT), threading.Thread(target=press)
+    presser.start()
+    small = (*SMALL[2:], "--set", "steps=100000", "--set", "batch=2", "--out", out)
+    said = lab("train", "linear-5", *small, "--json", code=130)
+    presser.join()
+    assert said.stdout == ""
+    step = int(read_tensors(out / "checkpoint.safetensors")[0]["step"])
+    assert f"Stopped after step {step} of 100000" in said.stderr
+    assert said.stderr.rstrip().endswith(f"--out '{out}' --json")  # the command, as a shell reads it
+    assert "To go on: inweights lab train linear-5 --set" in said.stderr
+    assert signal.getsignal(signal.SIGINT) is before

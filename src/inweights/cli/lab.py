@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,16 +78,16 @@ def train_command(
     device: Where = "cpu",
     as_json: Json = False,
 ) -> None:
-    """Train a model by a recipe; goes on where it was stopped."""
+    """Train a model by a recipe; goes on where it was stopped. Ctrl-C saves first."""
     from inweights.lab._own import load as load_own
-    from inweights.lab.training import Progress, check_model, read, train
+    from inweights.lab.training import Progress, StoppedError, check_model, read, train
 
     load_own(load)
     recipe = read(name, change)
     usable(device)
     folder = out or Path(Path(name).stem)
     check_model(folder)
-    with progress() as bars:
+    with asked_to_stop() as stop, progress() as bars:
         bar = bars.add_task("training", total=recipe.steps, note="")
 
         def after(now: Progress) -> None:
@@ -90,7 +95,12 @@ def train_command(
                 bar, completed=now.step, note=f"loss {now.loss:.4g}, {now.tasks_per_second:,.0f} tasks a second"
             )
 
-        done = train(recipe, folder, device=device, after=after)
+        try:
+            done = train(recipe, folder, device=device, after=after, stop=stop)
+        except StoppedError as error:
+            bars.stop()
+            sys.stderr.write(f"{error} To go on: {shlex.join(['inweights', *sys.argv[1:]])}\n")
+            raise typer.Exit(130) from None
     result = {
         "loss": done.loss,
         "tasks_per_second": done.tasks_per_second,
@@ -111,3 +121,24 @@ def train_command(
             f"Loss {done.loss:.4g} after {recipe.steps} steps, {done.seconds:.0f} s, {done.tasks_per_second:,.0f} "
             f"tasks a second: {done.path}"
         )
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed; the second time it stops at once. Several processes cannot agree on a step to stop
+    at: there it does so the first time."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        yield lambda: False
+        return
+    pressed = False
+
+    def note(*_: object) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -16,6 +16,8 @@ from inweights.lab._curves import curves
 from inweights.lab._own import Own, enter, own_modules
 from inweights.lab.training import Recipe, train
 
+PATIENCE = 120.0
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -68,7 +70,8 @@ class Training:
         torch.set_num_threads(1)
         enter(self.own)
         recipe = self.cell.recipe
-        trained = train(recipe, folder, after=lambda _: beat())
+        # Who may still be at it is a worker of a sweep that was killed, and about to notice.
+        trained = train(recipe, folder, patience=PATIENCE, after=lambda _: beat())
         found = curves(
             recipe.make_task(),
             recipe.points,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
-from inweights._files import folder_for
+from inweights._files import folder_for, locked
 from inweights.engines import choose
 from inweights.lab._own import Own
 from inweights.lab.sweep import _store as store
@@ -28,16 +28,16 @@ def sweep(
     files that must be run first.
 
     Killed at any moment it can be called again: cells with a result are not trained again. Failed ones are. On CPUs of
-    one kind the results are the same bit for bit, whatever the engine.
+    one kind the results are the same bit for bit, whatever the engine. One sweep at a time in a folder.
     """
     run = choose(engine, address)
     folder_for("--out", out)
-    found = {cell.key: done for cell in cells if (done := store.read(out, cell, prompts))}
-    missing = {cell.key: cell for cell in cells if cell.key not in found}
-    works = [Training(cell, key, store.folder_of(out, cell), prompts, own) for key, cell in missing.items()]
-    after(len(found))
-    if works:
-        with closing(run(works, jobs, address)) as answers:
+    with locked(out):
+        found = {cell.key: done for cell in cells if (done := store.read(out, cell, prompts))}
+        missing = {cell.key: cell for cell in cells if cell.key not in found}
+        works = [Training(cell, key, store.folder_of(out, cell), prompts, own) for key, cell in missing.items()]
+        after(len(found))
+        with closing(run(works, jobs, address)) if works else nullcontext(()) as answers:
             for key, result in answers:
                 if result.status == "done":
                     store.write(out, missing[key], prompts, result)

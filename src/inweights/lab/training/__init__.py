@@ -3,6 +3,7 @@
 from inweights.lab.training._checkpoint import check_model as check_model
 from inweights.lab.training._checkpoint import load as load
 from inweights.lab.training._loop import Progress as Progress
+from inweights.lab.training._loop import StoppedError as StoppedError
 from inweights.lab.training._loop import Trained as Trained
 from inweights.lab.training._loop import train as train
 from inweights.lab.training._recipe import Recipe as Recipe

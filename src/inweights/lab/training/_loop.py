@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from inweights._errors import InputError
-from inweights._files import folder_for
+from inweights._files import folder_for, locked
 from inweights.lab.models import Learner
 from inweights.lab.training import _checkpoint as checkpoint
 from inweights.lab.training._metrics import Metrics
@@ -46,6 +47,14 @@ class Trained:
     first: bool = True
 
 
+class StoppedError(Exception):
+    """A training that was asked to stop, and has saved where it stands."""
+
+    def __init__(self, step: int, steps: int, folder: Path) -> None:
+        super().__init__(f"Stopped after step {step} of {steps}; all of it is saved in {str(folder)!r}.")
+        self.step = step
+
+
 def train(
     recipe: Recipe,
     folder: Path,
@@ -54,44 +63,69 @@ def train(
     every: int | None = None,
     compiled: bool | None = None,
     save_seconds: float = SAVE_SECONDS,
+    patience: float = 0.0,
     after: Callable[[Progress], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Trains by a recipe, or goes on with what stopped in this folder; `after` is called every `every` steps.
 
     Killed at any moment it can be called again, and on a CPU gives the same weights bit for bit: batches depend on
-    their step alone, and a checkpoint holds everything else.
+    their step alone, and a checkpoint holds everything else. Once `stop` answers yes, it saves and raises
+    `StoppedError`. One process (or group of them) at a time: a second one waits for `patience` seconds, and is refused.
     """
     processes = Processes(device)
     run = Run(recipe, processes, compiled=compiled)
     if processes.first:
         folder_for("--out", folder)
-    processes.wait()
+    with locked(folder, patience=patience) if processes.first else nullcontext():
+        processes.wait()
+        return _trained(run, folder, every or max(1, recipe.steps // 200), save_seconds, after, stop)
+
+
+def _trained(
+    run: Run,
+    folder: Path,
+    every: int,
+    save_seconds: float,
+    after: Callable[[Progress], None],
+    stop: Callable[[], bool],
+) -> Trained:
+    recipe, processes = run.recipe, run.processes
     before = checkpoint.resume(run, folder)
-    every = every or max(1, recipe.steps // 200)
     begun = int(run.step)
     metrics = Metrics(folder / checkpoint.METRICS, begun) if processes.first else None
     start = saved = told = time.perf_counter()
     loss, speed = before.get("loss", math.nan), math.nan
-    since = 0
+    since = before.get("since", 0)  # steps since the last report, and the sum of their losses
+    run.total += before.get("total", 0.0)
+
+    def save(step: int, **more: float) -> None:
+        _check(run, step, folder)
+        spent = before.get("seconds", 0.0) + time.perf_counter() - start
+        about = {"seconds": spent, **({"loss": loss} if math.isfinite(loss) else {}), **more}
+        checkpoint.write(folder / checkpoint.CHECKPOINT, run.state(), recipe, **about)
+
     for step in range(begun + 1, recipe.steps + 1):
         run.advance()
         since += 1
-        if step % every and step != recipe.steps:
-            continue
-        loss = run.mean_loss(since)
-        if not math.isfinite(loss):
-            raise _diverged(f"The loss became {loss}", step, recipe, folder)
-        now = time.perf_counter()
-        speed, told = recipe.batch * since / (now - told), now
-        since = 0
-        if metrics:
-            metrics.add(step=step, loss=loss, rate=rate(recipe, run.step - 1).item(), tasks_per_second=speed)
-            if now - saved > save_seconds and step < recipe.steps:
-                _check(run, step, folder)
-                spent = before.get("seconds", 0.0) + now - start
-                checkpoint.write(folder / checkpoint.CHECKPOINT, run.state(), recipe, loss=loss, seconds=spent)
-                saved = now
-        after(Progress(step, recipe.steps, loss, speed))
+        if step % every == 0 or step == recipe.steps:
+            loss = run.mean_loss(since)
+            if not math.isfinite(loss):
+                raise _diverged(f"The loss became {loss}", step, recipe, folder)
+            now = time.perf_counter()
+            speed, told = recipe.batch * since / (now - told), now
+            since = 0
+            if metrics:
+                metrics.add(step=step, loss=loss, rate=rate(recipe, run.step - 1).item(), tasks_per_second=speed)
+                if now - saved > save_seconds and step < recipe.steps:
+                    save(step)
+                    saved = now
+            after(Progress(step, recipe.steps, loss, speed))
+        if step < recipe.steps and stop():
+            save(step, since=since, total=run.total.item())
+            if metrics:
+                metrics.close()
+            raise StoppedError(step, recipe.steps, folder)
     made = recipe.steps - begun
     here = time.perf_counter() - start if made else 0.0
     seconds = before.get("seconds", 0.0) + here

@@ -105,6 +105,7 @@ class Run:
     def _captured(self) -> Callable[[], None]:
         """The step as a CUDA graph. What it takes to capture it leaves no trace: all state is put back."""
         kept = {name: value.clone() for name, value in self.state().items()} if int(self.step) else None
+        total = self.total.clone()
         before = [t.detach().clone() for t in self._tensors()]  # a graph of clones would remember another stream
         side = torch.cuda.Stream(self.device)
         side.wait_stream(torch.cuda.current_stream(self.device))
@@ -123,7 +124,7 @@ class Run:
         else:
             for name, value in self.optimiser.state().items():
                 value.copy_(kept[name])
-        self.total.zero_()
+        self.total.copy_(total)
         return graph.replay
 
     def _tensors(self) -> list[Tensor]:
