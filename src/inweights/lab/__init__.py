@@ -1,5 +1,7 @@
 """The laboratory: synthetic tasks, classical predictors, small in-context learners, training, and trained ones."""
 
+from inweights.lab._absorb import absorb as absorb
+from inweights.lab._absorb import alone as alone
 from inweights.lab._bands import Band as Band
 from inweights.lab._bands import bootstrap as bootstrap
 from inweights.lab._curves import UNITS as UNITS

@@ -38,7 +38,11 @@ class Decoder(Sized):
 
 
 class DecoderModel(Learner):
-    """`forward`: `(batch, points, dims)`, `(batch, points)` → `(batch, points)`."""
+    """`forward`: `(batch, points, dims)`, `(batch, points)` → `(batch, points)`.
+
+    With `at`, the number of a point as a tensor: the answer that the token of its input gives alone, at its own place
+    but without a context, `(batch, 1)`.
+    """
 
     def __init__(self, settings: Decoder, dims: int, outputs: int, points: int) -> None:
         super().__init__()
@@ -50,12 +54,22 @@ class DecoderModel(Learner):
         self.norm = nn.LayerNorm(self.width)
         self.read_out = nn.Linear(self.width, outputs)
 
-    def forward(self, xs: Tensor, ys: Tensor) -> Tensor:
-        h = self.read_in(turns(xs, ys) if self.two else pairs(xs, ys))
-        h = h + self.positions[: h.shape[1]]
+    def enter(self, xs: Tensor, ys: Tensor) -> Tensor:
+        """The stream that the first block reads: `(batch, tokens, width)`."""
+        h: Tensor = self.read_in(turns(xs, ys) if self.two else pairs(xs, ys))
+        return h + self.positions[: h.shape[1]]
+
+    def inputs(self, h: Tensor) -> Tensor:
+        """Of all tokens those of inputs, which answer: `(batch, points, width)`."""
+        return h[:, ::2] if self.two else h
+
+    def forward(self, xs: Tensor, ys: Tensor, at: Tensor | None = None) -> Tensor:
+        h = self.enter(xs, ys)
+        if at is not None:
+            h = self.inputs(h).index_select(1, at.reshape(1))
         for block in self.blocks:
             h = block(h)
-        return shaped_like(ys, self.read_out(self.norm(h[:, ::2] if self.two else h)))
+        return shaped_like(ys, self.read_out(self.norm(h if at is not None else self.inputs(h))))
 
 
 class Block(nn.Module):
@@ -74,7 +88,16 @@ class Block(nn.Module):
             matrix.weight.data /= (2 * layers) ** 0.5
 
     def forward(self, h: Tensor) -> Tensor:
-        q, k, v = split(F.linear(self.norm1(h), self.qkv.weight, keyless(self.qkv.bias)), self.heads, 3)
-        h = h + self.out(merge(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
-        wide: Tensor = self.down(F.gelu(self.up(self.norm2(h)), approximate="tanh"))
+        h = self.attend(h)
+        wide: Tensor = self.down(self.inner(self.norm2(h)))
         return h + wide
+
+    def attend(self, h: Tensor) -> Tensor:
+        """The stream between attention and the wide layer."""
+        q, k, v = split(F.linear(self.norm1(h), self.qkv.weight, keyless(self.qkv.bias)), self.heads, 3)
+        out: Tensor = self.out(merge(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+        return h + out
+
+    def inner(self, z: Tensor) -> Tensor:
+        """What the last matrix reads."""
+        return F.gelu(self.up(z), approximate="tanh")

@@ -11,7 +11,17 @@ from inweights.lab._curves import curves
 from inweights.lab.training._checkpoint import METRICS, MODEL, load, write
 from inweights.lab.training._metrics import read
 
-LARGE = 1_000_000  # parameters; from here on in bfloat16
+# Parameters from which on a model is kept in half precision: in float16, whose three digits more its answers keep.
+HALF, LARGE = 200_000, 1_000_000  # from the second on in bfloat16
+
+
+def rounded(model: torch.nn.Module) -> torch.dtype:
+    """Rounds a model, if it is large, to what it will be kept in."""
+    size = sum(p.numel() for p in model.parameters())
+    dtype = torch.bfloat16 if size >= LARGE else torch.float16 if size >= HALF else torch.float32
+    for p in model.parameters():
+        p.data = p.data.to(dtype).float()
+    return dtype
 
 
 def keep(folder: Path, name: str, into: Path, *, prompts: int = 6400, device: str = "cpu") -> dict[str, Any]:
@@ -20,10 +30,7 @@ def keep(folder: Path, name: str, into: Path, *, prompts: int = 6400, device: st
     `quality` is the model's mean error after 0, 1, … examples, after rounding; `curve` its loss in training.
     """
     model, recipe, about = load(folder / MODEL)
-    large = sum(p.numel() for p in model.parameters()) > LARGE
-    if large:
-        for p in model.parameters():
-            p.data = p.data.bfloat16().float()
+    dtype = rounded(model)
     found = curves(
         recipe.make_task(), recipe.points, {"model": model.to(device)}, prompts=prompts, device=device,
         clean=recipe.target == "clean",
@@ -33,10 +40,10 @@ def keep(folder: Path, name: str, into: Path, *, prompts: int = 6400, device: st
     about = {
         "quality": [round(e, 7) for e in found.mean(0).tolist()],
         "curve": [[line["step"], round(line["loss"], 6)] for line in thinned],
-        "rounded": "bfloat16" if large else "",
+        "rounded": "" if dtype is torch.float32 else str(dtype).removeprefix("torch."),
         "torch": torch.__version__,
         **{key: about[key] for key in ("seconds", "device") if key in about},
     }
-    state = {n: t.bfloat16() if large and t.is_floating_point() else t for n, t in model.cpu().state_dict().items()}
+    state = {n: t.to(dtype) if t.is_floating_point() else t for n, t in model.cpu().state_dict().items()}
     write(into / f"{name}.safetensors", state, recipe, **about)
     return about
