@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from inweights import InputError
-from inweights.engines import _ray
+from inweights.engines import _ray, _work
 from inweights.lab.sweep import cells, sweep
 from inweights.lab.training import Recipe, load
 
@@ -66,9 +66,11 @@ def test_failing_and_dying_cells_are_one_sentence_each(
     )
     assert "train with a `rate` below 1e+06" in found.message
     assert str(tmp_path) in found.message  # not the folder that it had on its node
+    for module in (_ray, _work):  # a worker of Ray takes seconds to start
+        monkeypatch.setattr(module, "RETRIES", 1)
     for does, said in (
         ("lacks", "Ray could not run it: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
-        ("dies", "Its process died 4 times, last of WorkerCrashedError: it may need more memory than there is."),
+        ("dies", "Its process died 2 times, last of WorkerCrashedError: it may need more memory than there is."),
     ):
         monkeypatch.setattr(_ray, "away", SCOPE[does])
         (found,) = sweep(cells(small, ["seed=7"]), tmp_path, engine="ray", address=cluster.address, prompts=PROMPTS)

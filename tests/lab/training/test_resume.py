@@ -55,9 +55,8 @@ def stop_at(step: int) -> Callable[[Progress], None]:
     return after
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "muon"])
-def test_killed_and_resumed_gives_the_same_bits(small: Recipe, tmp_path: Path, optimiser: str) -> None:
-    recipe = changed(small, [*ALL, f"optimiser={optimiser}"])
+def test_killed_and_resumed_gives_the_same_bits(small: Recipe, tmp_path: Path) -> None:
+    recipe = changed(small, [*ALL, "optimiser=muon"])  # which has Adam beside it; alone, Adam is in test_stop.py
     whole = train(recipe, tmp_path / "whole", every=2)
     cut = tmp_path / "cut"
     child = subprocess.Popen([sys.executable, "-c", CHILD, recipe.model_dump_json(), str(cut)])
