@@ -11,7 +11,6 @@ import pytest
 
 from inweights import InputError
 from inweights.lab import _own
-from inweights.lab.sweep import cells, sweep
 from inweights.lab.tasks import TASKS
 from inweights.lab.training import changed, load, read, train
 
@@ -59,14 +58,6 @@ def test_a_task_of_ones_own(cubic: Path, tmp_path: Path) -> None:
     _own.load([cubic])
     with pytest.raises(InputError, match="another form of the file that --load names"):
         train(recipe, tmp_path / "out")
-
-
-def test_a_sweep_over_a_task_of_ones_own(cubic: Path, tmp_path: Path) -> None:
-    own = _own.load([cubic])
-    small = ["task.kind=cubic", "task.dims=2", "steps=2", "batch=4", "model.layers=1", "points=4"]
-    wanted = cells(changed(read("linear-5"), small), ["seed=0"])
-    (found,) = sweep(wanted, tmp_path / "out", jobs=1, prompts=8, own=own)  # in another process
-    assert found.status == "done", found.message
 
 
 @pytest.mark.parametrize(
