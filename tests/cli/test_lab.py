@@ -129,7 +129,7 @@ def test_shifted_errors_are_divided_by_the_power_of_shifted_labels(trained: Path
         assert found["power"] == pytest.approx(5 * factor, rel=0.1), shift
         zero = found["curves"]["zero"]
         assert sum(zero) / len(zero) == pytest.approx(1, abs=1e-6), shift
-        assert f"squared error / {found['power']:.4g}" in found["unit"]
+        assert f"shifted label without noise, {found['power']:.4g} (unshifted 5)" in found["unit"]
     # Scaling inputs and labels alike leaves least squares as it was.
     scaled = json.loads(lab(*args, "--shift", "scaled-inputs:factor=3", "--json").stdout)
     ratio = plain["power"] * 9 / scaled["power"]

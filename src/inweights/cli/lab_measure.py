@@ -65,7 +65,7 @@ def eval_command(
                 "prompts": prompts,
                 "shift": shift,
                 "power": found.power,
-                "unit": found.unit,
+                "unit": found.full,
             }
         )
         return
@@ -76,7 +76,7 @@ def eval_command(
         cells = (f"{b.mean[i]:.3g}\n±{(b.high[i] - b.low[i]) / 2:.2g}\n{medians[who][i]:.3g}" for i in shown)
         rows.append((f"{who}\n\n  median", *cells))
     of = ", ".join(filter(None, (name, _in_full(shift))))
-    title = f"{of}: {found.unit}; mean over {prompts:,} prompts, ± half its 95% interval, median"
+    title = f"{of}: {found.full}; mean over {prompts:,} prompts, ± half its 95% interval, median"
     table(("after", *(str(i) for i in shown)), rows, title=title)
 
 
@@ -104,18 +104,20 @@ def plot_command(
     title = f"{Path(name).stem}: {found.recipe.task.kind}{', ' + law if law else ''}"
     figure, data = write_curves(out / stem, title, found.errors, found.unit)
     if as_json:
-        emit({"figure": str(figure), "table": str(data)})
+        emit({"figure": str(figure), "table": str(data), "unit": found.full, "power": found.power})
     else:
-        say(f"{figure}\n{data}")
+        say(f"{figure}\n{data}\n{found.full}")
 
 
 class Measured(NamedTuple):
-    """The errors of a trained model and of others, `(prompts, points)` each; what they are, and are divided by."""
+    """The errors of a trained model and of others, `(prompts, points)` each; what they are, for a figure and in full;
+    what they are divided by, if by anything."""
 
     recipe: Recipe
     errors: dict[str, Tensor]
     unit: str
-    power: float
+    full: str
+    power: float | None
 
 
 def _measured(
@@ -142,13 +144,13 @@ def _measured(
     length = recipe.points if points is None else points
     others = {text: _other(text, task, length, device) for text in against} if against else rivals(task)
     predictors: dict[str, Any] = {"model": model.to(device), **others}
-    unit, power, source = UNITS[task.loss], task.power, None
+    unit, source = UNITS[task.loss], None
+    power = task.power if task.loss == "squared" else None
     if shift:
         source = made(SHIFTS, shift).on(task)
         if task.loss == "squared":
             power = shifted_power(source, length, prompts=prompts, seed=seed)
-            unit = f"squared error / {power:.4g}, the mean square of a shifted label without noise"
-            unit += f" ({task.power:.4g} unshifted)"
+            unit = "squared error / mean square of a shifted label"
     with progress() as bars:
         bar = bars.add_task("measuring", total=prompts * len(predictors), note="")
 
@@ -160,7 +162,8 @@ def _measured(
             task, length, predictors, source=source, prompts=prompts, seed=seed, device=device, clean=clean,
             power=power, after=after,
         )  # fmt: skip
-    return Measured(recipe, found, unit, power)
+    full = f"{unit} without noise, {power:.4g} (unshifted {task.power:.4g})" if shift and power else unit
+    return Measured(recipe, found, unit, full, power)
 
 
 def _other(text: str, task: Task, points: int, device: str) -> Predictor:
