@@ -174,14 +174,14 @@ def test_a_claim_that_repeats_another_is_shown_but_not_counted(monkeypatch: pyte
     again = replace(CLAIMS[ID], id="test-again", repeats=ID)
     monkeypatch.setitem(CLAIMS, "test-again", again)
     text = page({ID: entry(), "test-again": replace(entry(), id="test-again")})
-    assert "1 `PASS`; 1 claims. 1 more say what another one says and are not counted." in text
-    assert "| [test-again](#test-again) (repeats another) | `PASS` |" in text
+    assert "1 `PASS`; 1 claims. 1 more are shown and not counted." in text
+    assert "| [test-again](#test-again) (not counted) | `PASS` |" in text
     assert "Says what [test-claim](#test-claim) says; not counted." in text
 
 
 def test_what_is_repeated_exists_and_counts() -> None:
     known = load_all()
-    assert {c.id: c.repeats for c in known.values() if c.repeats and known[c.repeats].repeats} == {}
+    assert {c.id: c.repeats for c in known.values() if c.repeats and known[c.repeats].uncounted} == {}
 
 
 def test_a_claim_that_breaks_says_where(counted: Any) -> None:

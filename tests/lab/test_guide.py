@@ -29,6 +29,10 @@ def test_the_whole_recipe_is_one(tmp_path: Path) -> None:
     assert recipe.curriculum is not None
 
 
+def test_examples_as_changes_of_weights() -> None:
+    exec(next(b for b in blocks("py") if "absorb" in b), {})
+
+
 @pytest.fixture
 def cubic(tmp_path: Path) -> Iterator[Path]:
     """The file of the guide; what it enters is forgotten afterwards."""

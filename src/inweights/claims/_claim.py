@@ -74,6 +74,7 @@ class Claim:
     - `needs`: what has to be there: recipes of trained models, "smollm2", or a data set. `tells`: recipes of models
       that it only tells about, where they are there.
     - `repeats`: the id of the claim that says the same sentence. One that repeats another is shown, but not counted.
+    - `aside`: why it is not counted although no other says it, e.g. that it was looked up and not measured.
     """
 
     id: str
@@ -89,7 +90,15 @@ class Claim:
     needs: tuple[str, ...]
     measure: Measure
     repeats: str = ""
+    aside: str = ""
     tells: tuple[str, ...] = ()
+
+    @property
+    def uncounted(self) -> str:
+        """Why it does not count as a claim of its own, as a sentence; empty if it does."""
+        if self.repeats:
+            return f"Says what {self.repeats} says; not counted."
+        return f"Not counted: {self.aside}." if self.aside else ""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -116,6 +125,7 @@ def claim(
     cost: tuple[float, float] = (1.0, 1.0),
     needs: tuple[str, ...] = (),
     repeats: str = "",
+    aside: str = "",
     tells: tuple[str, ...] = (),
 ) -> Callable[[Measure], Measure]:
     """Enters a function into the ledger. Its docstring is the claim: the sentence, then `Measured:`, `Control:`,
@@ -131,8 +141,8 @@ def claim(
         if missing or id in CLAIMS:
             raise ValueError(f"claim {id!r}: {'there twice' if id in CLAIMS else 'no ' + ', '.join(missing)}")
         CLAIMS[id] = Claim(
-            id, paper, where, exact=exact, cost=cost, needs=needs, measure=measure, repeats=repeats, tells=tells,
-            **parts,
+            id, paper, where, exact=exact, cost=cost, needs=needs, measure=measure, repeats=repeats, aside=aside,
+            tells=tells, **parts,
         )  # fmt: skip
         return measure
 

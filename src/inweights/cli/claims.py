@@ -40,8 +40,8 @@ def list_command(ids: Ids = None, as_json: Json = False) -> None:
     for paper in dict.fromkeys(c.paper for c in known.values()):
         rows = [(c.id, _last(last.get(c.id)), _cost(c), _sentence(c)) for c in known.values() if c.paper == paper]
         table(("claim", "last verdict", "quick / full", ""), rows, title=f"{paper.key}: {paper}")
-    more = sum(bool(c.repeats) for c in known.values())
-    say(f"{len(known) - more} claims" + (f", and {more} that say what another one says." if more else "."))
+    more = sum(bool(c.uncounted) for c in known.values())
+    say(f"{len(known) - more} claims" + (f", and {more} that are not counted." if more else "."))
     if any(map(_to_train, known.values())):
         say("+ training: models that the zoo does not have, which `claims run --train` trains first, for hours maybe.")
 
@@ -125,12 +125,12 @@ def run_command(
                 _keep(out, entry)
     last = recorded()
     of = {c.id: c for c in chosen}
-    counts = Counter(str(e.verdict) for e in entries if not of[e.id].repeats)
+    counts = Counter(str(e.verdict) for e in entries if not of[e.id].uncounted)
     more = len(entries) - counts.total()
     if as_json:
-        emit({"claims": [_told(e) for e in entries], "counts": dict(counts), "repeated": more, "quick": quick})
+        emit({"claims": [_told(e) for e in entries], "counts": dict(counts), "uncounted": more, "quick": quick})
     else:
-        uncounted = [f"{more} that say what another one says"] if more else []
+        uncounted = [f"{more} not counted"] if more else []
         say(", ".join([f"{n} {v}" for v, n in sorted(counts.items())] + uncounted))
     other = [e for e in entries if of[e.id].exact and e.id in last and e.verdict is not last[e.id].verdict]
     for e in other:
@@ -240,7 +240,7 @@ def _to_train(claim: Claim) -> dict[str, int]:
 
 
 def _sentence(claim: Claim) -> str:
-    return claim.sentence + (f" (Says what {claim.repeats} says; not counted.)" if claim.repeats else "")
+    return claim.sentence + (f" ({claim.uncounted})" if claim.uncounted else "")
 
 
 def _cost(claim: Claim) -> str:
@@ -269,6 +269,7 @@ def _about(claim: Claim) -> dict[str, Any]:
         "to_train": _to_train(claim),
         "remark": remarks().get(claim.id),
         "repeats": claim.repeats or None,
+        "aside": claim.aside or None,
     }
 
 

@@ -88,11 +88,11 @@ def measured(entry: Entry) -> list[tuple[str, str, str, str]]:
 def page(entries: Mapping[str, Entry]) -> str:
     """`docs/claims.md`: all claims by paper, each with its verdict, its numbers and its figure."""
     lines = [HEAD]
-    counted = [e for id, e in entries.items() if not CLAIMS[id].repeats]
+    counted = [e for id, e in entries.items() if not CLAIMS[id].uncounted]
     counts = Counter(e.verdict for e in counted)
     total = ", ".join(f"{counts[v]} `{v}`" for v in Verdict if counts[v]) + f"; {len(counted)} claims"
     more = len(entries) - len(counted)
-    lines += [f"{total}. {more} more say what another one says and are not counted.\n" if more else f"{total}.\n"]
+    lines += [f"{total}. {more} more are shown and not counted.\n" if more else f"{total}.\n"]
     lines += _made(entries) + _since(entries)
     papers = list(dict.fromkeys(CLAIMS[id].paper for id in entries))
     for paper in papers:
@@ -101,7 +101,7 @@ def page(entries: Mapping[str, Entry]) -> str:
         own = [e for id, e in entries.items() if CLAIMS[id].paper == paper]
         for entry in own:
             for k, (name, found, wanted, control) in enumerate(measured(entry) or [("", "", "", "")]):
-                again = " (repeats another)" if CLAIMS[entry.id].repeats else ""
+                again = " (not counted)" if CLAIMS[entry.id].uncounted else ""
                 head = f"[{entry.id}](#{entry.id}){again} | `{entry.verdict}`" if k == 0 else " | "
                 lines.append(f"| {head} | {name} {found} | {wanted} | {control} |")
         lines.append("")
@@ -141,8 +141,9 @@ def _claim(entry: Entry) -> list[str]:
     lines[-1] += f" ({entry.why}).\n" if entry.why else ".\n"
     if entry.id in remarks():
         lines.append(f"{remarks()[entry.id]}\n")
-    if claim.repeats:
-        lines.append(f"Says what [{claim.repeats}](#{claim.repeats}) says; not counted.\n")
+    if claim.uncounted:
+        link = f"[{claim.repeats}](#{claim.repeats})"
+        lines.append((claim.uncounted.replace(claim.repeats, link) if claim.repeats else claim.uncounted) + "\n")
     lines.append(f"Measured: {claim.measured} Control: {claim.control} Settings: {claim.settings}")
     if claim.precondition:
         lines[-1] += f" Precondition: {claim.precondition}"
