@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from inweights.claims import learning_without_training_smollm2 as smollm2
 from inweights.claims._found_changes import run, smallest, trained
 from inweights.claims._judge import Judged
 from inweights.claims._kept_weights import kept
+from inweights.claims._patched import last_token, random_ids, random_model
 from inweights.claims._random_blocks import TOKENS, block_and_prompts
 from inweights.claims._trial import UnmetError
 from inweights.claims.learning_without_training_dynamics import (
@@ -28,6 +30,7 @@ from inweights.claims.learning_without_training_dynamics import (
     token_factors,
 )
 from inweights.lab.section4 import Finetuning, LinearTask, OneBlock, implicit_path, train
+from inweights.models import patch, verify
 from inweights.models._block import Block
 from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import Patch
@@ -165,6 +168,18 @@ def test_changes_are_found_without_a_formula() -> None:
 def test_the_first_block_alone() -> None:
     made = Patch("token", (BlockPatch(Block("a")), BlockPatch(Block("b"))), 1, "base")
     assert [b.block.name for b in smollm2.only_first(made).blocks] == ["a"]
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_the_last_block_alone_stands_for_the_context_and_the_first_does_not(family: str) -> None:
+    """Three blocks, float64: to 1e-10 against more than 0.1. The last block's part of a patch of all blocks is made for
+    what the patched ones before it say, and is not it."""
+    model = random_model(Trial(0), family)
+    prompt = last_token(model, random_ids(Trial(0), 1)[0])
+    made = patch(prompt)
+    assert verify(prompt, smollm2.only_last(prompt)).max_abs_logit_error < 1e-10
+    for other in (smollm2.only_first(made), replace(made, blocks=made.blocks[-1:])):
+        assert verify(prompt, other).max_abs_logit_error > 0.1
 
 
 def test_steps_and_factors_hold_in_their_own_order_alone() -> None:

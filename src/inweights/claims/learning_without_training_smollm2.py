@@ -8,6 +8,8 @@ from inweights.claims._claim import Found, claim
 from inweights.claims._papers import DHERIN
 from inweights.claims._trial import Trial
 from inweights.models import Model, Patch, Prompt, generate, patch, verify
+from inweights.models._patch import full_precision
+from inweights.models._run import goals, solve
 
 PROMPTS = [
     ("You are a pirate captain. Answer in rough pirate speech and call everybody matey. What is the", " weather like"),
@@ -27,11 +29,13 @@ def asked(trial: Trial) -> tuple[Model, str, str]:
 @claim("dherin-limits", DHERIN, "Limits that the paper names", cost=(30, 30), needs=("smollm2",))
 def limits(trial: Trial) -> Found:
     """The equality is one of a single block, for the token that is generated next; in a model of many blocks the update
-    of one block does not stand for the context.
+    of the first block alone does not stand for the context.
 
     Measured: the largest error of a logit after the last token of the query: `first_token`, with the updates of every
     block; `one_block`, with those of the first block alone. (That it is for the last token alone is dherin-last-token,
-    that the token after it needs updates of its own goldwaser-token-specific.)
+    that the token after it needs updates of its own goldwaser-token-specific.) Told beside it: the same with updates of
+    the last block alone, made where no other block is changed. They stand for the context, since nothing follows that
+    could see it: what is not true of the first block is true of the last.
 
     Control: `first_token` without updates; `one_block` with the updates of every block.
 
@@ -46,13 +50,25 @@ def limits(trial: Trial) -> Found:
         {
             "first_token": (every.max_abs_logit_error, every.bare_max_abs_logit_error),
             "one_block": (first.max_abs_logit_error, every.max_abs_logit_error),
-        }
+        },
+        told={"error, the last block alone": verify(prompt, only_last(prompt)).max_abs_logit_error},
     )
 
 
 def only_first(made: Patch) -> Patch:
     """The changes of the first block alone."""
     return dataclasses.replace(made, blocks=made.blocks[:1])
+
+
+def only_last(prompt: Prompt) -> Patch:
+    """The changes that the last block needs where no other block is changed; of one query token."""
+    model = prompt.model
+    anatomy = dataclasses.replace(model.anatomy, blocks=model.anatomy.blocks[-1:])
+    with full_precision(model):
+        wanted, _ = goals(model.model, anatomy, prompt.ids, prompt.query_rows)
+        own = prompt.reduced_ids, prompt.reduced_positions, prompt.reduced_rows
+        blocks = solve(model.model, anatomy, wanted, *own, "token")
+    return Patch("token", tuple(blocks), prompt.asked, model.fingerprint)
 
 
 @claim(
