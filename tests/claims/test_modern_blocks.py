@@ -48,6 +48,10 @@ def test_what_is_exact_holds(id: str, verdict: Judge) -> None:
     assert found is Verdict.PASS, judged
 
 
+def test_what_nothing_but_algebra_decides_is_not_counted() -> None:
+    assert {id for id, c in CLAIMS.items() if c.paper.key == "goldwaser" and c.aside} == {"goldwaser-preconditions"}
+
+
 def test_what_can_be_reached_is_told_from_what_cannot() -> None:
     """Exactly: `W z` reaches everything unless z = 0; a scale reaches what its vector has, coordinate by coordinate."""
     wanted = torch.tensor([3.0, 4.0, 12.0], dtype=torch.float64)

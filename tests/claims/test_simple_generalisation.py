@@ -36,6 +36,11 @@ def test_there_are_four_of_them() -> None:
     assert len(EXACT) == 4
 
 
+def test_what_algebra_decides_and_what_no_sentence_says_is_not_counted() -> None:
+    asides = {id for id, c in CLAIMS.items() if id.startswith("innocenti") and c.aside}
+    assert asides == {"innocenti-sum-rank", "innocenti-block-alignment"}
+
+
 @pytest.mark.parametrize("norms", [False, True])
 def test_a_position_is_the_block_on_what_comes_before_it(norms: bool) -> None:
     block = _stack._trained(0, norms, 20, 16, 5).each()[0]

@@ -163,7 +163,11 @@ def left(block: ContextualBlock, contexts: Tensor, queries: Tensor, name: str) -
     return (missed / asked) ** 0.5
 
 
-@claim("goldwaser-preconditions", GOLDWASER, "Theorem 1, Definitions 3 and 4", exact=True, cost=(1, 4))
+@claim(
+    "goldwaser-preconditions", GOLDWASER, "Theorem 1, Definitions 3 and 4", exact=True, cost=(1, 4),
+    aside="a condition of the theorem itself; a matrix times 0 is 0 whatever the matrix is, so that nothing could come "
+    "out but PASS",
+)  # fmt: skip
 def preconditions(trial: Trial) -> Found:
     """A perfect patch needs an MLP input z and an inner activation h that are not zero, and, where the scale of a norm
     is the output control, a normalised branch of which no coordinate is zero.

@@ -91,7 +91,11 @@ def layer_norm(trial: Trial) -> Found:
     return Found({"error": (torch.cat(errors), torch.cat(controls))})
 
 
-@claim("innocenti-sum-rank", INNOCENTI, "The authors' code, effective rank of the update", exact=True, cost=(1, 5))
+@claim(
+    "innocenti-sum-rank", INNOCENTI, "The authors' code, effective rank of the update", exact=True, cost=(1, 5),
+    aside="by the formula of innocenti-all-positions the updates have one right factor, so that by algebra nothing "
+    "could come out but PASS",
+)  # fmt: skip
 def sum_rank(trial: Trial) -> Found:
     """The updates of all positions of a prompt add up to a matrix of rank 1, though there are as many as positions.
 
@@ -205,7 +209,10 @@ def apart(matrix: Tensor, position: int) -> Tensor:
     return matrix[:, position, others].mean(-1) - off_diagonal(matrix[:, others][:, :, others])
 
 
-@claim("innocenti-block-alignment", INNOCENTI, "The authors' code, alignment of blocks", cost=(2, 5))
+@claim(
+    "innocenti-block-alignment", INNOCENTI, "The authors' code, alignment of blocks", cost=(2, 5),
+    aside="a measure of the authors' code, on which no sentence of the paper is known",
+)  # fmt: skip
 def block_alignment(trial: Trial) -> Found:
     """The updates that different blocks make for the last token are aligned with each other. (The paper measures this
     alignment; that there is one is how its figure is read.)
