@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inweights.claims import Entry, Verdict, criteria, load_all, recorded
-from inweights.claims._code import models, rooms
+from inweights.claims._code import judging, models, rooms
 from inweights.claims._ledger import RECORDED
 from inweights.claims._remarks import remarks
 from inweights.report._claims import page, without_since
@@ -50,7 +50,7 @@ def whole(tmp_path: Path) -> dict[str, Entry]:
         asked = {name: str(c) for name, c in needed[id].quantities.items()}
         entries[id] = Entry(
             id, Verdict.NOT_RUN, criteria=asked, quick=False, source=claim.source, models=models(claim.models),
-            rooms=rooms(), trials=needed[id].seeds,
+            rooms=rooms(), judge=judging(), trials=needed[id].seeds,
         )  # fmt: skip
     (tmp_path / "claims.md").write_text(page(entries), encoding="utf-8")
     return entries
@@ -65,6 +65,7 @@ def test_a_whole_record_has_no_fault(whole: dict[str, Entry], tmp_path: Path) ->
     [
         ({"source": "0"}, "the claim's program has changed since"),
         ({"criteria": {}}, "the criteria have changed since"),
+        ({"judge": "0"}, "the judge has changed since"),
         ({"verdict": Verdict.PASS, "trials": 1}, "the criteria have changed since"),
         ({"quick": True}, "it is of a quick run"),
         ({"id": "gone"}, "there is no such claim any more"),

@@ -77,7 +77,7 @@ def test_implicit_weights_are_those_of_a_linear_method() -> None:
 
 
 def test_the_right_penalty_is_found(stand_in: Stand, verdict: Judge) -> None:
-    right = {f"ridge-{n}": Ridge(penalty=float(n) ** 2) for n in ("0.5", "1", "2")}
+    right = {f"ridge-{n}": Ridge(penalty=float(n) ** 2) for n in what_algorithm.NOISES}
     instead(stand_in, depth_2=OLS(), **right)
     assert verdict("akyurek-ridge")[0] is Verdict.PASS
     instead(stand_in, depth_2=OLS(), **{name: Ridge(penalty=8 * r.penalty) for name, r in right.items()})
@@ -92,10 +92,9 @@ def test_a_penalty_that_is_right_after_one_example_alone_is_not_enough(stand_in:
             found = super().predict_prefixes(xs, ys, queries)
             return torch.where(torch.arange(found.shape[1]) < 2, found, OLS().predict_prefixes(xs, ys, queries))
 
-    instead(stand_in, depth_2=OLS(), **{f"ridge-{n}": Tiring(penalty=float(n) ** 2) for n in ("0.5", "1", "2")})
+    instead(stand_in, depth_2=OLS(), **{f"ridge-{n}": Tiring(penalty=float(n) ** 2) for n in what_algorithm.NOISES})
     found, judged = verdict("akyurek-ridge")
     assert found is Verdict.FAIL, judged
-    assert judged["hits"].value.value == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,15 @@ def rooms() -> dict[str, str]:
     return {name: _meaning(Path(str(files(f"inweights.{name}")))) for name in ROOMS}
 
 
-def _meaning(home: Path) -> str:
+@cache
+def judging() -> str:
+    """Of the code that makes verdicts of numbers."""
+    return _meaning(Path(__file__).parent, "_judge.py")
+
+
+def _meaning(home: Path, which: str = "*") -> str:
     digest = hashlib.sha256()
-    for path in sorted(p for p in home.rglob("*") if p.suffix in (".py", ".toml", ".txt")):
+    for path in sorted(p for p in home.rglob(which) if p.suffix in (".py", ".toml", ".txt")):
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".py":
             text = repr(_skeleton(ast.parse(text)))

@@ -11,7 +11,7 @@ from statistics import fmean as mean
 from typing import Any
 
 from inweights.claims._claim import Claim
-from inweights.claims._code import models, rooms
+from inweights.claims._code import judging, models, rooms
 from inweights.claims._criteria import Criteria, changes, criteria
 from inweights.claims._json import dumps, loads
 from inweights.claims._judge import Interval, Judged, Verdict, judge
@@ -31,7 +31,7 @@ class Entry:
     - `trials`: how many were made; `seen`, `plots` and `told`: what each of them found and had to show. Of a trial with
       many units, `seen` has the mean.
     - `source`: a hash of the claim's program; `models`: of the trained models that it needs or tells about; `rooms`: of
-      the code of each room below the ledger.
+      the code of each room below the ledger; `judge`: of the code that made a verdict of the numbers.
     - `made_with`: versions and hardware of its trials; several, if they were made in several places.
     - `changes`: how often its criteria had been changed by then.
     """
@@ -51,6 +51,7 @@ class Entry:
     source: str = ""
     models: str = ""
     rooms: dict[str, str] = field(default_factory=dict)
+    judge: str = ""
     made_with: list[dict[str, str]] = field(default_factory=list)
     changes: int = 0
 
@@ -69,6 +70,8 @@ class Entry:
             return "the claim's program has changed since"
         if self.models != models(claim.models):
             return "the trained models have changed since"
+        if self.judge != judging():
+            return "the judge has changed since"
         decided = self.verdict in (Verdict.PASS, Verdict.FAIL)
         if self.criteria != asked(needed) or (decided and self.trials != needed.seeds):
             return "the criteria have changed since"
@@ -191,6 +194,7 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
         "source": load_all()[id].source,
         "models": models(load_all()[id].models),
         "rooms": rooms(),
+        "judge": judging(),
         "plots": [t.plot for t in there if t.plot],
         "told": [t.told for t in there],
         "made_with": [dict(each) for each in dict.fromkeys(tuple(t.made_with.items()) for t in trials) if each],

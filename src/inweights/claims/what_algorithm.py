@@ -21,7 +21,7 @@ from inweights.lab.training import build
 
 DIMS, POINTS = 5, 16
 DEPTHS = (1, 2, 4, 8)
-NOISES = ("0.5", "1", "2")
+NOISES = ("0.25", "0.5", "1", "2")
 PENALTIES = [2.0**j for j in range(-7, 8)]
 
 
@@ -125,12 +125,12 @@ def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: i
 def ridge(trial: Trial) -> Found:
     """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
 
-    Measured: for each noise level and each number of examples from 1 to d − 1, whether the penalty whose answers are
-    nearest to the decoder's is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
+    Measured: for each noise level, whether the penalty whose answers after 1 to d − 1 examples are nearest to the
+    decoder's on average is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
 
     Control: a decoder of 2 layers, too, that was trained without noise, on the same prompts.
 
-    Settings: d = 5, σ = 0.5, 1 and 2, a decoder of 2 layers of width 32 for each, trained on clean labels of the
+    Settings: d = 5, σ = 0.25, 0.5, 1 and 2, a decoder of 2 layers of width 32 for each, trained on clean labels of the
     queries (which has the same best answer). τ is 1 throughout, where the paper varies it, too; what it adds to σ/τ is
     a scale of all labels. So that λ depends on τ is not measured.
     """
@@ -143,13 +143,12 @@ def ridge(trial: Trial) -> Found:
         ridges = answers(sample, *(Ridge(penalty=p) for p in PENALTIES))
         for model, into in ((f"ridge-{name}", hits), ("depth-2", controls)):
             (own,) = answers(sample, trial.trained(model))
-            # (penalties, numbers of examples)
-            away = torch.stack([(own - r).square().mean(0) / DIMS for r in ridges])
-            best = [PENALTIES[i] for i in away.argmin(0).tolist()]
-            into += [float(noise**2 / 2.01 < each < noise**2 * 2.01) for each in best]
+            away = [apart(own, r) for r in ridges]
+            best = PENALTIES[nearest(away)]
+            into.append(float(noise**2 / 2.01 < best < noise**2 * 2.01))
             if into is hits:
-                told[f"penalty at noise {name}"] = PENALTIES[int(away.mean(1).argmin())]
-                told[f"distance to it at noise {name}"] = away.mean(1).min().item()
+                told[f"penalty at noise {name}"] = best
+                told[f"distance to it at noise {name}"] = min(away)
     return Found({"hits": (hits, controls)}, told=told)
 
 
