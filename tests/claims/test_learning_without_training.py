@@ -310,14 +310,25 @@ def test_an_untrained_block_has_no_gradient_to_follow(
     assert verdict("dherin-gradient-alignment")[0] is Verdict.FAIL
 
 
-@pytest.mark.parametrize(("slope", "wanted"), [(-1.0, Verdict.PASS), (1.0, Verdict.FAIL)])
-def test_curves_are_alike_that_fall_alike(
-    slope: float, wanted: Verdict, monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
+@pytest.mark.parametrize(
+    ("slope", "untrained_slope", "wanted"),
+    [
+        (-1.0, 1.0, Verdict.PASS),
+        (1.0, 1.0, Verdict.FAIL),
+        (-1.0, -0.5, Verdict.INCONCLUSIVE),  # it falls in a block that has learned nothing, too
+    ],
+)
+def test_curves_that_fall_alike_count_only_where_an_untrained_block_has_none(
+    slope: float,
+    untrained_slope: float,
+    wanted: Verdict,
+    monkeypatch: pytest.MonkeyPatch,
+    verdict: Callable[..., tuple[Verdict, object]],
 ) -> None:
     def known(block: object, untrained: object, task: LinearTask, *args: object, **kwargs: object) -> Finetuning:
         falling = torch.linspace(1, 0.2, 21).expand(3, -1)
-        sgd = 1 + slope * (1 - falling) if type(task) is LinearTask else 2 - falling
-        return Finetuning(sgd, falling, falling, falling, 0.1, 0.1, (0.1,))
+        sgd, begun = (1 + each * (1 - falling) for each in (slope, untrained_slope))
+        return Finetuning(sgd, falling, falling, begun, 0.1, 0.1, (0.1,))
 
     found_as(monkeypatch, SMALL.make())
     monkeypatch.setattr(experiments, "finetuning", known)
