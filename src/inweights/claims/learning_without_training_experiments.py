@@ -171,8 +171,8 @@ class OtherLabels(LinearTask):
 
 @claim("dherin-finetuning", DHERIN, "Section 4, comparison with fine-tuning", cost=(40, 400))
 def finetuned(trial: Trial) -> Found:
-    """Reading examples lowers the test loss in the way in which training on them does, one step of SGD for each. (A weak
-    claim: it is about the look of two curves, and any two that fall are much alike.)
+    """Reading examples lowers the test loss in the way in which training on them does, one step of SGD for each.
+    (A weak claim: it is about the look of two curves, and any two that fall are much alike.)
 
     Measured: the correlation of the two mean test losses over the number of examples, 0 to 50.
 

@@ -31,7 +31,10 @@ def many_layers(trial: Trial) -> Found:
     token what it gives after the whole context, and so generates the same text.
 
     Measured: largest logit errors of all tokens of a greedy continuation, and the share of them on which patched and
-    prompted model agree about the next token; patches anew for every token, the model given that token alone.
+    prompted model agree about the next token; stable patches, anew for every token, the model given that token alone.
+    The finished patch is put into the model for the first token only, and must say what the run that solved it said, to
+    1e-5 of the largest logit. The others are read from the run that solves their patches, block by block, each with its
+    changed parameters.
 
     Control: the model without changes on the same tokens.
 
