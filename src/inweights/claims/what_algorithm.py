@@ -126,8 +126,8 @@ def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: i
 def ridge(trial: Trial) -> Found:
     """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
 
-    Measured: for each noise level, by how many octaves (factors of 2) the penalty whose answers after 1 to d − 1 examples
-    are nearest to the decoder's on average is away from σ²/τ², on a grid of quarters of octaves from 2⁻⁷ to 2⁷.
+    Measured: for each noise level, by how many octaves (factors of 2) the penalty whose answers after 1 to d − 1
+    examples are nearest to the decoder's on average is away from σ²/τ², on a grid of quarters of octaves, 2⁻⁷ to 2⁷.
 
     Control: a decoder of 2 layers, too, that was trained without noise, on the same prompts.
 
