@@ -10,7 +10,7 @@ from torch import Tensor
 
 from inweights.claims import Trial, Verdict, notes_selection, notes_transfer
 from inweights.lab.models import Learner
-from inweights.lab.tasks import Linear, Sample
+from inweights.lab.tasks import Linear, Relu, Sample
 
 Judge = Callable[..., tuple[Verdict, object]]
 
@@ -36,14 +36,33 @@ def test_what_is_robust_is_told_from_ridge(
     assert verdict("note-robust")[0] is (Verdict.PASS if robust else Verdict.FAIL)
 
 
-@pytest.mark.parametrize("kernel", [True, False])
-def test_a_kernel_is_told_from_a_line(
-    kernel: bool, monkeypatch: pytest.MonkeyPatch, stand_in: Callable[..., None], verdict: Judge
+@pytest.mark.parametrize("name", ["kernel", "linear", "network"])
+def test_a_kernel_is_told_from_a_line_and_from_a_network(
+    name: str, monkeypatch: pytest.MonkeyPatch, stand_in: Callable[..., None], verdict: Judge
 ) -> None:
-    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 200)
-    curved = Answering(notes_selection.kernel if kernel else notes_selection.linear, 0.1)
+    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 30)
+    curved = Answering(getattr(notes_selection, name), 0.1)
     stand_in({"relu-5": lambda trial: curved, "depth-2": lambda trial: Answering(notes_selection.linear, 0.01)})
-    assert verdict("note-kernel")[0] is (Verdict.PASS if kernel else Verdict.FAIL)
+    assert verdict("note-kernel")[0] is (Verdict.PASS if name == "kernel" else Verdict.FAIL)
+
+
+def test_the_kernel_of_wide_networks_is_their_covariance() -> None:
+    # Then it is Bayes' answer for them, and no other penalty or kernel does better on the mean.
+    sample = Relu(dims=2, width=2000).sample(Trial(0).draw(500, dtype=torch.float64), 21)
+    truth = sample.ys[:, -1]
+    errors = [
+        float((answers(sample, p) - truth).square().mean())
+        for answers, p in (
+            (notes_selection.wide_networks, 1e-9),
+            (notes_selection.wide_networks, 0.3),
+            (notes_selection.kernel, 1e-3),
+            (notes_selection.linear, 1e-3),
+        )
+    ]
+    assert errors[0] == min(errors)
+    # As sure of a point as of an example that is the same point.
+    again = Sample(torch.cat([sample.xs, sample.xs[:, :1]], 1), torch.cat([sample.ys, sample.ys[:, :1]], 1), {})
+    assert torch.allclose(notes_selection.wide_networks(again, 1e-9), sample.ys[:, 0], atol=1e-3)
 
 
 def test_hubers_regression_bears_outliers_and_is_ridge_without_them() -> None:

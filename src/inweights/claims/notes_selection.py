@@ -81,7 +81,7 @@ def distances(
     return [apart(model, answers, sample, penalties) for answers, penalties in algorithms.items()]
 
 
-@claim("note-kernel", NOTES, "004, section 5.1", cost=(15, 60), needs=("relu-5", "depth-2"))
+@claim("note-kernel", NOTES, "004, section 5.1", cost=(20, 70), needs=("relu-5", "depth-2"))
 def kernel_regression(trial: Trial) -> Found:
     """Of contexts with a nonlinear pattern, a transformer makes kernel regression.
 
