@@ -222,8 +222,13 @@ def test_arithmetic_is_not_run_where_the_model_cannot(model: Model, monkeypatch:
     """A tiny model adds nothing up: the verdict would be about the model. Where it can, its filtered queries alone are
     asked, so that prompted is all and bare is nothing."""
     monkeypatch.setattr(Trial, "language_model", lambda trial, dtype="float32": model)
-    with pytest.raises(NotHereError, match=r"multiply 0 of 150 times .* Gemma 3 1B"):
+    nothing = r"0 of 150 times \(0.0% right with the instruction, 0.0% without\)"
+    said = rf"multiply {nothing} and sum {nothing}, asked 150 of the 729 queries that there are: 30 times .* Gemma 3 1B"
+    with pytest.raises(NotHereError, match=said):
         CLAIMS["mazzawi-arithmetic"].measure(Trial(0))
+    assert len(numbers("sum", on_model.QUERIES)) == on_model.QUERIES  # all that can be drawn
+    with pytest.raises(ValueError, match="larger than population"):
+        numbers("sum", on_model.QUERIES + 1)
     context = told_to("sum")
     assert context == "Sum numbers.\n"
     monkeypatch.setattr(on_model, "gained", lambda model, name: tuple(numbers(name, 30)))
@@ -235,7 +240,9 @@ def test_arithmetic_is_not_run_where_the_model_cannot(model: Model, monkeypatch:
 def test_the_filter_keeps_what_is_right_with_the_instruction_alone(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = {True: [True, True, False, False], False: [True, False, True, False]}
+    answers = {True: [True, True, True, False], False: [True, False, True, False]}
     monkeypatch.setattr(on_model, "right", lambda frame, before, asked: answers[len(before) > len(frame.before)])
     monkeypatch.setattr(on_model, "POOL", 4)
-    assert on_model.gained.__wrapped__(model, "sum") == (numbers("sum", 4)[1],)
+    monkeypatch.setattr(on_model, "answers", on_model.answers.__wrapped__)  # nothing of other tests
+    assert on_model.gained(model, "sum") == (numbers("sum", 4)[1],)
+    assert on_model.shares(model, "sum") == "sum 1 of 4 times (75.0% right with the instruction, 50.0% without)"

@@ -24,6 +24,8 @@ LEAST = 0.2
 """By so much must the share of right answers rise with a prompt for it to be worth transmuting."""
 POOL, CALIBRATION, TESTS = 150, 10, 20
 """Of the queries of numbers; those of the last two are a fifth of the first, as `LEAST` says."""
+QUERIES = 9**3
+"""So many queries of three numbers of one digit there are, of which `POOL` are asked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +88,23 @@ def _found(columns: dict[str, float], **more: float) -> Found:
 
 
 @cache
-def gained(model: Model, name: str) -> tuple[tuple[str, str], ...]:
-    """The paper's filter: the queries of numbers that are answered rightly with the instruction and not without it."""
+def answers(model: Model, name: str) -> tuple[list[bool], list[bool]]:
+    """Which queries of numbers are answered rightly with the instruction, and which without it."""
     asked = numbers(name, POOL)
     frame = Frame.of(model, told_to(name), chat=False)
-    prompted, bare = (right(frame, before, asked) for before in ([*frame.before, *frame.folded], frame.before))
-    return tuple(pair for pair, yes, no in zip(asked, prompted, bare, strict=True) if yes and not no)
+    return right(frame, [*frame.before, *frame.folded], asked), right(frame, frame.before, asked)
+
+
+def gained(model: Model, name: str) -> tuple[tuple[str, str], ...]:
+    """The paper's filter: the queries of numbers that are answered rightly with the instruction and not without it."""
+    asked = zip(numbers(name, POOL), *answers(model, name), strict=True)
+    return tuple(pair for pair, yes, no in asked if yes and not no)
+
+
+def shares(model: Model, name: str) -> str:
+    """What the filter leaves of a task, and of what, in words."""
+    prompted, bare = (f"{sum(each) / POOL:.1%}" for each in answers(model, name))
+    return f"{name} {len(gained(model, name))} of {POOL} times ({prompted} right with the instruction, {bare} without)"
 
 
 @claim("mazzawi-arithmetic", MAZZAWI, "Table 1, Appendix B.1", cost=(20, 20), needs=("smollm2",))
@@ -105,18 +118,20 @@ def arithmetic_task(trial: Trial) -> Found:
     Control: the patch of the other instruction.
 
     Settings: SmolLM2, float32, plain text; "Multiply numbers." (even trials) or "Sum numbers." (odd ones), three
-    numbers of one digit, 10 queries to make the patch with and 20 others, of those that the filter leaves of 150;
-    greedy. The patch is that of mazzawi-words.
+    numbers of one digit, 10 queries to make the patch with and 20 others, of those that the filter leaves of 150, which
+    are drawn from the 729 that there are; greedy. The patch is that of mazzawi-words.
 
     Precondition: the filter leaves 30 of the 150 queries of both instructions. Where it does not, a model is needed
     that can do the task: the paper's is Gemma 3 1B.
     """
     model = trial.language_model("float32")
-    for name in NUMBERS:
-        kept = len(gained(model, name))
-        if kept < CALIBRATION + TESTS:
-            needed = f"{CALIBRATION + TESTS} are needed, by a model such as the paper's, Gemma 3 1B"
-            raise NotHereError(f"SmolLM2 can {name} {kept} of {POOL} times if told to, and only then: {needed}")
+    if any(len(gained(model, name)) < CALIBRATION + TESTS for name in NUMBERS):
+        found = " and ".join(shares(model, name) for name in NUMBERS)
+        needed = f"{CALIBRATION + TESTS} times each are needed, by a model such as the paper's, Gemma 3 1B"
+        raise NotHereError(
+            f"SmolLM2 can, if told to and only then, {found}, asked {POOL} of the {QUERIES} queries that there are: "
+            f"{needed}"
+        )
     task, other = (
         arithmetic(name, trial.seed, gained(model, name), calibration=CALIBRATION, tests=TESTS)
         for name in (NUMBERS[(trial.seed + i) % 2] for i in range(2))
