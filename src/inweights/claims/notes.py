@@ -215,7 +215,10 @@ def order_stable(trial: Trial) -> Found:
     return Found({"sensitivity": (value, control)})
 
 
-@claim("note-order-full-batch", NOTES, "003, order sensitivity, corrected", exact=True, cost=(0.2, 0.5))
+@claim(
+    "note-order-full-batch", NOTES, "003, order sensitivity, corrected", exact=True, cost=(0.2, 0.5),
+    repeats="note-order-stable",
+)  # fmt: skip
 def order_full_batch(trial: Trial) -> Found:
     """Gradient descent on all examples at once does not depend on their order.
 

@@ -95,7 +95,9 @@ def transfer_risk(trial: Trial) -> Found:
     return Found({"misfit": (misfit(found), misfit(foreign))}, plot)
 
 
-@claim("note-transfer-corrected", NOTES, "004, section 3.3, corrected", cost=(10, 40))
+@claim(
+    "note-transfer-corrected", NOTES, "004, section 3.3, corrected", cost=(10, 40), repeats="note-transfer-risk"
+)  # fmt: skip
 def transfer_corrected(trial: Trial) -> Found:
     """The risk on a new task is above the least possible by at most about √(log N/T), N the size of the class of
     algorithms (Li et al. 2023): this excess falls with the number of tasks at least as fast as 1/√T.
