@@ -176,7 +176,7 @@ def test_a_claim_that_repeats_another_is_shown_but_not_counted(monkeypatch: pyte
     text = page({ID: entry(), "test-again": replace(entry(), id="test-again")})
     assert "1 `PASS`; 1 claims. 1 more are shown and not counted." in text
     assert "| [test-again](#test-again) (not counted) | `PASS` |" in text
-    assert "Says what [test-claim](#test-claim) says; not counted." in text
+    assert "Goes with [test-claim](#test-claim); not counted." in text
 
 
 def test_what_is_repeated_exists_and_counts() -> None:

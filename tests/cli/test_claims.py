@@ -40,7 +40,7 @@ def test_what_repeats_another_claim_is_shown_and_not_counted(monkeypatch: pytest
     counts = sum(not c.uncounted for c in load_all().values())
     monkeypatch.setitem(CLAIMS, "dherin-corollary", replace(CLAIMS["dherin-corollary"], repeats="dherin-theorem"))
     listed = CliRunner().invoke(app, ["claims", "list"]).stdout
-    assert "(Says what dherin-theorem says; not counted.)" in " ".join(listed.split())
+    assert "(Goes with dherin-theorem; not counted.)" in " ".join(listed.split())
     assert f"{counts - 1} claims, and {len(CLAIMS) - counts + 1} that are not counted." in listed
     run = ["claims", "run", "dherin-theorem", "dherin-corollary", "--quick"]
     assert "1 PASS, 1 not counted" in CliRunner().invoke(app, run).stdout

@@ -73,7 +73,8 @@ class Claim:
     - `cost`: seconds on two cores, about: of a quick run and of a full one.
     - `needs`: what has to be there: recipes of trained models, "smollm2", or a data set. `tells`: recipes of models
       that it only tells about, where they are there.
-    - `repeats`: the id of the claim that says the same sentence. One that repeats another is shown, but not counted.
+    - `repeats`: the id of the claim that says the same sentence, or of which it is the corrected form. One that repeats
+      another is shown, but not counted.
     - `aside`: why it is not counted although no other says it, e.g. that it was looked up and not measured.
     """
 
@@ -97,7 +98,7 @@ class Claim:
     def uncounted(self) -> str:
         """Why it does not count as a claim of its own, as a sentence; empty if it does."""
         if self.repeats:
-            return f"Says what {self.repeats} says; not counted."
+            return f"Goes with {self.repeats}; not counted."
         return f"Not counted: {self.aside}." if self.aside else ""
 
     @property
