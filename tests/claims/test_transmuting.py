@@ -158,6 +158,10 @@ def test_a_thought_vector_is_the_mean_of_what_tokens_lack(model: Model, examples
     assert torch.allclose(vector, torch.cat(lacking).mean(0), atol=1e-12)
     assert all("down_proj" not in name for name in made.matrices)
     assert len(made.vectors) * 2 == len(made.matrices)
+    short, name = as_written(model, examples, 0.1), "model.layers.0.mlp.gate_proj.weight"
+    assert torch.allclose(short.vectors["model.layers.0.mlp.down_proj"], 0.1 * vector, atol=1e-12)
+    W = model.model.get_parameter(name)
+    assert torch.allclose(short.matrices[name] - W, 0.1 * (made.matrices[name] - W), atol=1e-9)
 
 
 def test_parts_change_what_is_theirs(model: Model, examples: Examples) -> None:

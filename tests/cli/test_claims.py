@@ -15,7 +15,7 @@ from inweights.claims import CLAIMS, Entry, Found, NotHereError, Trial, Verdict,
 from inweights.claims import _criteria as criteria_module
 from inweights.claims import _ledger as ledger_module
 from inweights.claims import _remarks as remarks_module
-from inweights.claims._code import models, rooms
+from inweights.claims._code import judging, models, rooms
 from inweights.cli import app
 from inweights.lab import zoo
 from inweights.lab.training import Recipe
@@ -97,7 +97,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
     asked = {name: str(c) for name, c in criteria()[claim.id].quantities.items()}
     entry = Entry(
         claim.id, Verdict.PASS, criteria=asked, quick=False, source=claim.source, models=models(claim.models),
-        rooms=rooms() | {"lab": "0"}, trials=5, made_with=[{"torch": "2.9", "machine": "abacus"}],
+        rooms=rooms() | {"lab": "0"}, judge=judging(), trials=5, made_with=[{"torch": "2.9", "machine": "abacus"}],
     )  # fmt: skip
     (tmp_path / "recorded.jsonl").write_text(entry.line() + "\n")
     monkeypatch.setattr(ledger_module, "RECORDED", tmp_path / "recorded.jsonl")

@@ -133,9 +133,9 @@ def _at_entries(net: nn.Module, parts: Sequence[Part], see: Callable[[Part, Tens
         yield
 
 
-def as_written(model: Model, examples: Examples) -> Thoughts:
-    """Algorithm 1 with a whole step: for each block, on what the patched ones before it say, the thought vector, the
-    mean of δ, and the thought matrices `W M`, where `M` is the smallest that minimises `Σ ‖M a − δ‖²` over the tokens.
+def as_written(model: Model, examples: Examples, step: float = 1.0) -> Thoughts:
+    """Algorithm 1: for each block, on what the patched ones before it say, the thought vector, the mean of δ, and the
+    thought matrices `W M`, where `M` is the smallest that minimises `Σ ‖M a − δ‖²` over the tokens; of both, `step`.
 
     δ is what the stream after attention lacks for the vector, and what the MLP's input lacks for the matrices, whose
     `a` it is: a norm stands between the two."""
@@ -159,12 +159,12 @@ def as_written(model: Model, examples: Examples) -> Thoughts:
             assert part.last is not None
             wanted, wanted_read = full[part.name]
             a = read[:, ahead:][counts]
-            M = torch.linalg.lstsq(a, wanted_read - a, driver="gelsd").solution.mT
+            M = step * torch.linalg.lstsq(a, wanted_read - a, driver="gelsd").solution.mT
             new = {}
             for c in part.inputs:
                 W = net.get_parameter(c.name).detach()
                 new[c.name] = W + (M.mT @ W if c.transposed else W @ M)
-            module, vector = part.last.name.rpartition(".")[0], (wanted - stream[:, ahead:][counts]).mean(0)
+            module, vector = part.last.name.rpartition(".")[0], step * (wanted - stream[:, ahead:][counts]).mean(0)
             changed.enter_context(exchanged(net, new))
             changed.callback(_biased(net.get_submodule(module), vector))
             made.matrices.update(new)
