@@ -108,7 +108,7 @@ def run_command(
 ) -> None:
     """Put claims to the test; goes on where it was stopped. Exit 1 if a control did not fail or a claim broke."""
     from inweights._files import folder_for
-    from inweights.claims import recorded, run
+    from inweights.claims import Verdict, recorded, run
     from inweights.claims._side_by_side import side_by_side
 
     chosen = _chosen(ids or [], everything)
@@ -132,7 +132,8 @@ def run_command(
     else:
         uncounted = [f"{more} not counted"] if more else []
         say(", ".join([f"{n} {v}" for v, n in sorted(counts.items())] + uncounted))
-    other = [e for e in entries if of[e.id].exact and e.id in last and e.verdict is not last[e.id].verdict]
+    ran = [e for e in entries if e.verdict is not Verdict.NOT_RUN]
+    other = [e for e in ran if of[e.id].exact and e.id in last and e.verdict is not last[e.id].verdict]
     for e in other:
         typer.echo(f"{e.id} was {last[e.id].verdict} and is {e.verdict}.", err=True)
     if other or any(e.broken or e.loose for e in entries):
@@ -197,7 +198,7 @@ def _keep(out: Path, entry: Entry) -> None:
     from inweights.report._claims_figure import write_figure
 
     found = results(out)
-    if entry.verdict is Verdict.NOT_RUN and entry.id in found:
+    if entry.verdict is Verdict.NOT_RUN and found.get(entry.id, entry).verdict is not Verdict.NOT_RUN:
         return
     found[entry.id] = entry
     write_atomic(out / "results.jsonl", "".join(e.line() + "\n" for e in found.values()))

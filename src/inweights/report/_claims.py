@@ -61,6 +61,7 @@ def write_page(docs: Path) -> None:
     """`docs/claims.md` once more, from the record as it is: with remarks, and with what has changed since."""
     if not recorded():
         raise InputError("There is no record of a full run yet: `make ledger` makes one.")
+    load_all()
     write_atomic(docs / "claims.md", page(recorded()))
 
 
@@ -126,7 +127,10 @@ def _since(entries: Mapping[str, Entry]) -> list[str]:
     for id, entry in entries.items():
         if entry.changed:
             which.setdefault(", ".join(entry.changed), []).append(id)
-    of = {rooms: "all claims" if len(ids) == len(entries) else ", ".join(ids) for rooms, ids in which.items()}
+    of = {
+        rooms: ", ".join(ids) if len(ids) < 6 else f"{len(ids)} of {len(entries)} claims"
+        for rooms, ids in which.items()
+    }
     return [f"{SINCE}the code of {rooms} ({ids}).\n" for rooms, ids in of.items()]
 
 
