@@ -103,8 +103,8 @@ def test_rooms_that_changed_since_are_remarked_and_make_nothing_stale(counted: A
     other = replace(found, rooms=found.rooms | {"theory": "0", "lab": "0"})
     assert (other.changed, other.stale) == (["theory", "lab"], "")
     text = page({ID: found, "dherin-theorem": replace(other, id="dherin-theorem")})
-    assert "*Changed since:* the code of theory, lab (dherin-theorem)." in text
-    assert f"*Changed since:* the code of theory, lab ({ID})." in page({ID: other})
+    assert "*Changed since:* the code of theory, lab (dherin-theorem), which need not change a number." in text
+    assert f"*Changed since:* the code of theory, lab ({ID}), which need not change a number." in page({ID: other})
     assert "Changed since" not in without_since(page({ID: other}))
     assert without_since(page({ID: other})) == page({ID: found})
 

@@ -107,7 +107,10 @@ def rank_one(trial: Trial) -> Found:
     return Found({"second": (torch.cat(values), torch.cat(controls))})
 
 
-@claim("dherin-minimum-norm", DHERIN, "Abstract of version 4; note 001 on Theorem 2.2", exact=True, cost=(2, 10))
+@claim(
+    "dherin-minimum-norm", DHERIN, "Abstract of version 4; note 001 on Theorem 2.2", exact=True, cost=(2, 10),
+    aside="changes with B A(x) = 0 are orthogonal to ΔW(C), so by Pythagoras nothing but PASS could come out",
+)  # fmt: skip
 def minimum_norm(trial: Trial) -> Found:
     """Of all changes D of W after which the first layer says the same, D A(x) = W ΔA, ΔW(C) is the one with the
     smallest Frobenius norm.

@@ -64,7 +64,7 @@ def index(trial: Trial) -> Found:
 
 
 @claim(
-    "note-underdetermined", NOTES, "001, after Theorem 2.2", exact=True, cost=(1, 5), repeats="dherin-minimum-norm"
+    "note-underdetermined", NOTES, "001, after Theorem 2.2", exact=True, cost=(1, 5), repeats="dherin-family"
 )  # fmt: skip
 def underdetermined(trial: Trial) -> Found:
     """What the update has to satisfy, ΔW A(x) = W ΔA, is an underdetermined problem; the update of rank 1 is its

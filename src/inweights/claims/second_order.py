@@ -26,9 +26,9 @@ def newton_converges(trial: Trial) -> Found:
     descent needs O(κ log 1/ε).
 
     Measured: the first step with |w − w*| < ε |w*|, divided by 1 + 2 log₂ κ + log₂ ln(1/ε), which is what every start
-    `α S` with α from 1/|S Sᵀ| to just below 2/|S Sᵀ| gives; 32 if there is none within 31 steps.
+    `α S` with α from 1/|S Sᵀ| to (2 − κ⁻²)/|S Sᵀ| gives; 32 if there is none within 31 steps.
 
-    Control: the same for gradient descent at its best rate.
+    Control: the same for gradient descent at its best rate, of which 16,000 steps are looked at.
 
     Settings: d = 8, 16 examples, float64, eigenvalues of S from 1/κ to 1 in equal ratios; κ = 10, 100 and 1000, ε =
     1e-3, 1e-6 and 1e-9. The start is the paper's to the letter, with the spectral norm: the very edge of convergence,
@@ -78,7 +78,14 @@ def steps_needed(trial: Trial, start: Literal["code", "paper"], slack: float) ->
                 first = torch.where(near.any(0), steps[near.int().argmax(0)], steps[-1] + 1)
                 shares[name].append(first / bound)
                 lines.setdefault(f"{name}, ε = {epsilon:g}", []).append(first.double().mean().item())
-    plot = Plot("Steps until the weights are found", "condition number", "steps", kappas, lines, log="xy")
+    plot = Plot(
+        "Steps until the weights are found",
+        "condition number",
+        "steps (32 of Newton: none in 31)",
+        kappas,
+        lines,
+        log="xy",
+    )
     return Found({"steps": (torch.cat(shares["newton"]), torch.cat(shares["gradient descent"]))}, plot=plot)
 
 

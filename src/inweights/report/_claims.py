@@ -19,7 +19,8 @@ from inweights.claims._remarks import remarks
 HEAD = """# The ledger
 
 Every claim is a program: what is measured, by which criterion, and a control, the same measurement in a world where the
-claim is false, which must fail. This page is made from the last full run (`make ledger`). `PASS` and `FAIL` are
+claim is false, which must fail. This page is made from the last full run (`make ledger`); single claims that were
+mended since were run again. `PASS` and `FAIL` are
 findings about a sentence of a paper at the scale that is given, `INCONCLUSIVE` means that the interval straddles the
 criterion, that a precondition did not hold, or that the control did not fail. Intervals are 95% bootstrap intervals
 over trials (and over the units within each), widened as Student's are because trials are few, and of zeros and ones at
@@ -131,7 +132,7 @@ def _since(entries: Mapping[str, Entry]) -> list[str]:
         rooms: ", ".join(ids) if len(ids) < 6 else f"{len(ids)} of {len(entries)} claims"
         for rooms, ids in which.items()
     }
-    return [f"{SINCE}the code of {rooms} ({ids}).\n" for rooms, ids in of.items()]
+    return [f"{SINCE}the code of {rooms} ({ids}), which need not change a number.\n" for rooms, ids in of.items()]
 
 
 def without_since(text: str) -> str:
@@ -141,7 +142,7 @@ def without_since(text: str) -> str:
 
 def _claim(entry: Entry) -> list[str]:
     claim = CLAIMS[entry.id]
-    lines = [f"### {entry.id}\n", f"*{claim.sentence}* ({claim.where})\n", f"**{entry.verdict}**"]
+    lines = [f"### {entry.id}\n", f"*{claim.sentence.replace('*', '')}* ({claim.where})\n", f"**{entry.verdict}**"]
     lines[-1] += f" ({entry.why}).\n" if entry.why else ".\n"
     if entry.id in remarks():
         lines.append(f"{remarks()[entry.id]}\n")
@@ -154,8 +155,8 @@ def _claim(entry: Entry) -> list[str]:
     lines.append("")
     beside = {name: [t[name] for t in entry.told if name in t] for t in entry.told for name in t}
     if beside:
-        said = [f"{name.replace('_', ' ')} {number(sum(v) / len(v))}" for name, v in beside.items()]
-        lines.append(f"Beside it: {', '.join(said)}.\n")
+        said = [f"{name.replace('_', ' ')} = {number(sum(v) / len(v))}" for name, v in beside.items()]
+        lines.append(f"Beside it: {'; '.join(said)}.\n")
     if entry.seen:
         lines.append(f"![{entry.id}](claims/{entry.id}.png) [table](claims/{entry.id}.csv)\n")
     return lines
