@@ -79,7 +79,9 @@ def test_implicit_weights_are_those_of_a_linear_method() -> None:
 def test_the_right_penalty_is_found(stand_in: Stand, verdict: Judge) -> None:
     right = {f"ridge-{n}": Ridge(penalty=float(n) ** 2) for n in what_algorithm.NOISES}
     instead(stand_in, depth_2=OLS(), **right)
-    assert verdict("akyurek-ridge")[0] is Verdict.PASS
+    found, judged = verdict("akyurek-ridge")
+    # All 15 hit, which is not yet surely more than 0.8 of all.
+    assert (found, judged["hits"].value.value) == (Verdict.INCONCLUSIVE, 1.0)
     instead(stand_in, depth_2=OLS(), **{name: Ridge(penalty=8 * r.penalty) for name, r in right.items()})
     assert verdict("akyurek-ridge")[0] is Verdict.FAIL
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +22,7 @@ from inweights.lab.training import build
 DIMS, POINTS = 5, 16
 DEPTHS = (1, 2, 4, 8)
 NOISES = ("0.5", "1", "2")
-PENALTIES = [2.0 ** (j / 4) for j in range(-28, 29)]
+PENALTIES = [2.0**j for j in range(-7, 8)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +125,8 @@ def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: i
 def ridge(trial: Trial) -> Found:
     """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
 
-    Measured: for each noise level, by how many octaves (factors of 2) the penalty whose answers after 1 to d − 1
-    examples are nearest to the decoder's on average is away from σ²/τ², on a grid of quarters of octaves, 2⁻⁷ to 2⁷.
+    Measured: for each noise level, whether the penalty whose answers after 1 to d − 1 examples are nearest to the
+    decoder's on average is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
 
     Control: a decoder of 2 layers, too, that was trained without noise, on the same prompts.
 
@@ -135,22 +134,22 @@ def ridge(trial: Trial) -> Found:
     queries (which has the same best answer). τ is 1 throughout, where the paper varies it, too; what it adds to σ/τ is
     a scale of all labels. So that λ depends on τ is not measured.
     """
-    octaves: list[float] = []
+    hits: list[float] = []
     controls: list[float] = []
     told: dict[str, float] = {}
     for name in NOISES:
         noise = float(name)
         sample = Linear(dims=DIMS, noise=noise).sample(trial.draw(trial.size(512, 4096)), DIMS)
         ridges = answers(sample, *(Ridge(penalty=p) for p in PENALTIES))
-        for model, into in ((f"ridge-{name}", octaves), ("depth-2", controls)):
+        for model, into in ((f"ridge-{name}", hits), ("depth-2", controls)):
             (own,) = answers(sample, trial.trained(model))
             away = [apart(own, r) for r in ridges]
             best = PENALTIES[nearest(away)]
-            into.append(abs(math.log2(best / noise**2)))
-            if into is octaves:
+            into.append(float(noise**2 / 2.01 < best < noise**2 * 2.01))
+            if into is hits:
                 told[f"penalty at noise {name}"] = best
                 told[f"distance to it at noise {name}"] = min(away)
-    return Found({"octaves": (octaves, controls)}, told=told)
+    return Found({"hits": (hits, controls)}, told=told)
 
 
 @claim("akyurek-phases", AKYUREK, "Section 4.3, Figure 3", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(4, 25))
