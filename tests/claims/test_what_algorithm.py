@@ -76,14 +76,23 @@ def test_implicit_weights_are_those_of_a_linear_method() -> None:
     assert (found - OLS().weights(sample.xs, sample.ys)[:, 7]).abs().max() > 1e-2
 
 
+RIGHT = {name: Ridge(penalty=(noise / spread) ** 2) for name, (noise, spread) in what_algorithm.RIDGES.items()}
+
+
 def test_the_right_penalty_is_found(stand_in: Stand, verdict: Judge) -> None:
-    right = {f"ridge-{n}": Ridge(penalty=float(n) ** 2) for n in what_algorithm.NOISES}
-    instead(stand_in, depth_2=OLS(), **right)
+    instead(stand_in, depth_2=OLS(), **RIGHT)
     found, judged = verdict("akyurek-ridge")
-    # All 15 hit, which is not yet surely more than 0.8 of all.
-    assert (found, judged["hits"].value.value) == (Verdict.INCONCLUSIVE, 1.0)
-    instead(stand_in, depth_2=OLS(), **{name: Ridge(penalty=8 * r.penalty) for name, r in right.items()})
+    assert found is Verdict.PASS, judged
+    instead(stand_in, depth_2=OLS(), **{name: Ridge(penalty=8 * r.penalty) for name, r in RIGHT.items()})
     assert verdict("akyurek-ridge")[0] is Verdict.FAIL
+
+
+def test_a_penalty_that_forgets_the_scale_of_the_weights_is_not_the_right_one(stand_in: Stand, verdict: Judge) -> None:
+    """σ² in place of σ²/τ²: two of five models, ten of 25 units, are wrong."""
+    blind = {name: Ridge(penalty=noise**2) for name, (noise, _) in what_algorithm.RIDGES.items()}
+    instead(stand_in, depth_2=OLS(), **blind)
+    found, judged = verdict("akyurek-ridge")
+    assert (found, judged["hits"].value.value) == (Verdict.INCONCLUSIVE, pytest.approx(0.6))
 
 
 def test_a_penalty_that_is_right_after_one_example_alone_is_not_enough(stand_in: Stand, verdict: Judge) -> None:
@@ -94,7 +103,7 @@ def test_a_penalty_that_is_right_after_one_example_alone_is_not_enough(stand_in:
             found = super().predict_prefixes(xs, ys, queries)
             return torch.where(torch.arange(found.shape[1]) < 2, found, OLS().predict_prefixes(xs, ys, queries))
 
-    instead(stand_in, depth_2=OLS(), **{f"ridge-{n}": Tiring(penalty=float(n) ** 2) for n in what_algorithm.NOISES})
+    instead(stand_in, depth_2=OLS(), **{name: Tiring(penalty=r.penalty) for name, r in RIGHT.items()})
     found, judged = verdict("akyurek-ridge")
     assert found is Verdict.FAIL, judged
 

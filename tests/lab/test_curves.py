@@ -11,6 +11,7 @@ from torch import Tensor
 
 from inweights.lab import Draw, bootstrap, curves, rivals
 from inweights.lab._curves import TEST, errors
+from inweights.lab.predictors import Ridge
 from inweights.lab.tasks import SHIFTS, TASKS
 
 
@@ -81,6 +82,14 @@ def test_every_task_has_its_rivals(name: str) -> None:
     assert all(math.isfinite(e) for e in found.values())
     if name in BEST:
         assert min(found, key=found.__getitem__) == BEST[name], found
+
+
+def test_the_rival_of_scaled_weights_knows_their_scale() -> None:
+    """σ²/τ² has the least error of all penalties, the one of weights of scale 1 among them."""
+    task = TASKS.make("scaled", dims=8, noise=2.0, spread=0.5)
+    others = {str(p): Ridge(penalty=p) for p in (1.0, 4.0, 64.0)}
+    error = {who: e[:, -1].mean() for who, e in curves(task, 9, rivals(task) | others, prompts=2048).items()}
+    assert min(error, key=error.__getitem__) == "ridge"
 
 
 def test_rivals_of_tasks_without_noise() -> None:

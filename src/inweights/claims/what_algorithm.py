@@ -16,12 +16,16 @@ from inweights.claims._trial import Trial
 from inweights.claims._written import sherman_morrison as written
 from inweights.lab.predictors import OLS, LinearPredictor, Predictor, Ridge
 from inweights.lab.predictors._prefix import moments
-from inweights.lab.tasks import Linear, Sample
+from inweights.lab.tasks import Linear, Sample, Scaled
 from inweights.lab.training import build
 
 DIMS, POINTS = 5, 16
 DEPTHS = (1, 2, 4, 8)
-NOISES = ("0.5", "1", "2")
+# σ, the deviation of the noise, and τ, that of the weights, with which each was trained.
+RIDGES = {
+    "ridge-0.5": (0.5, 1.0), "ridge-1": (1.0, 1.0), "ridge-2": (2.0, 1.0),
+    "ridge-1-narrow": (1.0, 0.5), "ridge-1-wide": (1.0, 2.0),
+}  # fmt: skip
 PENALTIES = [2.0**j for j in range(-7, 8)]
 
 
@@ -119,36 +123,33 @@ def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: i
     return torch.linalg.lstsq(asked.double(), found).solution.squeeze(-1)
 
 
-@claim(
-    "akyurek-ridge", AKYUREK, "Section 4.3, Figure 2", needs=(*(f"ridge-{n}" for n in NOISES), "depth-2"), cost=(3, 24)
-)
+@claim("akyurek-ridge", AKYUREK, "Section 4.3, Figure 2", needs=(*RIDGES, "depth-2"), cost=(5, 40))
 def ridge(trial: Trial) -> Found:
     """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
 
-    Measured: for each noise level, whether the penalty whose answers after 1 to d − 1 examples are nearest to the
-    decoder's on average is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
+    Measured: for each σ and τ, whether the penalty whose answers after 1 to d − 1 examples are nearest to the decoder's
+    on average is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
 
-    Control: a decoder of 2 layers, too, that was trained without noise, on the same prompts.
+    Control: on the same prompts, a decoder of 2 layers, too, that was trained without noise; where τ is not 1, the one
+    that was trained with the same noise and τ = 1.
 
-    Settings: d = 5, σ = 0.5, 1 and 2, a decoder of 2 layers of width 32 for each, trained on clean labels of the
-    queries (which has the same best answer). τ is 1 throughout, where the paper varies it, too; what it adds to σ/τ is
-    a scale of all labels. So that λ depends on τ is not measured.
+    Settings: d = 5; τ = 1 with σ = 0.5, 1 and 2, and σ = 1 with τ = 0.5 and 2; a decoder of 2 layers of width 32 for
+    each, trained on clean labels of the queries (which has the same best answer).
     """
     hits: list[float] = []
     controls: list[float] = []
     told: dict[str, float] = {}
-    for name in NOISES:
-        noise = float(name)
-        sample = Linear(dims=DIMS, noise=noise).sample(trial.draw(trial.size(512, 4096)), DIMS)
+    for name, (noise, spread) in RIDGES.items():
+        wanted = (noise / spread) ** 2
+        sample = Scaled(dims=DIMS, noise=noise, spread=spread).sample(trial.draw(trial.size(512, 4096)), DIMS)
         ridges = answers(sample, *(Ridge(penalty=p) for p in PENALTIES))
-        for model, into in ((f"ridge-{name}", hits), ("depth-2", controls)):
+        for model, into in ((name, hits), ("depth-2" if spread == 1 else "ridge-1", controls)):
             (own,) = answers(sample, trial.trained(model))
             away = [apart(own, r) for r in ridges]
             best = PENALTIES[nearest(away)]
-            into.append(float(noise**2 / 2.01 < best < noise**2 * 2.01))
-            if into is hits:
-                told[f"penalty at noise {name}"] = best
-                told[f"distance to it at noise {name}"] = min(away)
+            into.append(float(wanted / 2.01 < best < wanted * 2.01))
+            whose = f"σ = {noise:g}, τ = {spread:g}" + (", control" if into is controls else "")
+            told |= {f"penalty at {whose}": best, f"distance to it at {whose}": min(away)}
     return Found({"hits": (hits, controls)}, told=told)
 
 

@@ -19,7 +19,7 @@ from inweights.lab.predictors import (
     WeightedRidge,
     Zero,
 )
-from inweights.lab.tasks import Hetero, Linear, MixedNoise, Pool, Sparse, Task
+from inweights.lab.tasks import Hetero, Linear, MixedNoise, Pool, Scaled, Sparse, Task
 
 SMALL = 1e-3  # where there is no noise, Bayes' answer is a limit
 
@@ -34,7 +34,8 @@ def rivals(task: Task) -> dict[str, Predictor]:
     if isinstance(task, Hetero):
         found["weighted-ridge"] = WeightedRidge(prior=task.variances, noise=task.noise or SMALL)
     elif isinstance(task, Linear) and task.noise > SMALL:
-        found["ridge"] = Ridge(penalty=task.noise**2)  # Bayes' answer where weights are standard normal
+        spread = task.spread if isinstance(task, Scaled) else 1.0
+        found["ridge"] = Ridge(penalty=(task.noise / spread) ** 2)  # Bayes' answer where weights are normal
     if isinstance(task, MixedNoise):
         found |= {f"ridge, noise {s:g}": Ridge(penalty=task.dims * s**2) for s in task.levels if s}
     if isinstance(task, Sparse):

@@ -130,6 +130,13 @@ def test_hetero_weights_have_falling_variances() -> None:
     assert TASKS.make("hetero", dims=3).variances == pytest.approx((1, 1 / 4, 1 / 9))  # type: ignore[attr-defined]
 
 
+def test_scaled_weights_have_the_spread_that_is_asked_for() -> None:
+    made = sample("scaled", 4000, 3, dims=3, noise=0.5, spread=2.0)
+    assert fits(made.hidden["w"], "norm", 0, 2)
+    assert not fits(made.hidden["w"], "norm", 0, 1)
+    assert fits(made.ys - made.hidden["clean"], "norm", 0, 0.5)  # the noise keeps its own
+
+
 def test_every_prompt_has_one_of_the_noise_levels() -> None:
     made = sample("mixed-noise", 2000, 40)
     noise, level = made.ys - made.hidden["clean"], made.hidden["noise"]

@@ -24,6 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "kernel": {"features": 32, "noise": 0.1},
     "repeats": {"shortest": 5, "longest": 9},
     "hetero": {"noise": 0.2},
+    "scaled": {"noise": 0.5, "spread": 2.0},
     "pool": {"size": 4096},
 }
 
@@ -180,7 +181,7 @@ def retrieved(task: Task, s: Sample) -> Tensor:
 
 LABELS: dict[str, Callable[[Task, Sample], Tensor]] = {
     **dict.fromkeys(["hetero", "linear", "mixed-noise", "noisy", "pool", "rotated", "skewed", "sparse"], linear),
-    "uniform": linear,
+    **dict.fromkeys(["scaled", "uniform"], linear),
     **dict.fromkeys(["many-outliers", "orthogonal-outliers"], outliers),
     "bernoulli": lambda task, s: s.hidden["p"][:, None].expand(ROWS, POINTS),
     "composition": lambda task, s: network(s.hidden["middle"], s.hidden),
@@ -214,7 +215,7 @@ def test_labels_follow_from_what_is_hidden(name: str) -> None:
 def test_labels_are_clean_unless_there_is_noise(name: str) -> None:
     noisy = {"bernoulli", "dynamics", "gaussian", "hetero", "kernel", "linear", "logistic", "mixed-noise", "noisy"}
     made = sample(name)
-    assert torch.equal(made.ys, made.hidden["clean"]) == (name not in noisy | {"pool"})
+    assert torch.equal(made.ys, made.hidden["clean"]) == (name not in noisy | {"pool", "scaled"})
 
 
 FREE = {"renormalise", "fresh"}
@@ -260,6 +261,7 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
             "`eigenvalues` is (1.0,), but must be `dims`, 5, numbers above 0.",
         )
     ],
+    "scaled": [({"spread": 0.0}, "`spread` is 0.0, but must be above 0.")],
     "shuffled": [({"width": 0.0}, "`width` is 0.0, but must be above 0.")],
     "sine": [({"dims": 2}, "`dims` is 2, but waves have 1.")],
     "sparse": [({"kept": 0}, "`kept` is 0, but must be from 1 to `dims`, 20.")],
@@ -271,7 +273,7 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
     },
 }
 BAD["orthogonal-outliers"] += [({"dims": 2}, "`dims` is 2, but must be at least 3.")]
-for name in ("hetero", "linear", "noisy", "pool", "rotated", "shuffled", "skewed", "sparse", "uniform"):
+for name in ("hetero", "linear", "noisy", "pool", "rotated", "scaled", "shuffled", "skewed", "sparse", "uniform"):
     BAD.setdefault(name, []).append(({"noise": -0.5}, "`noise` is -0.5, but must be at least 0."))
 for name in ("pool", "rotated", "skewed"):
     BAD[name].append(({"which": -1}, "`which` is -1, but must be at least 0."))
