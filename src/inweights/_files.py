@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -58,12 +58,12 @@ LOCK = ".lock"
 
 
 @contextmanager
-def locked(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
+def locked(folder: Path, *, patience: float = 0.0, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Keeps other processes out of a folder for as long as this lasts; they must ask in the same way.
 
-    Where another is in it, waits for `patience` seconds, and then raises `InputError`. The file names the process, but
-    the lock on it is the system's: it goes with its process, however that ends, so that nobody has to guess whether the
-    owner of an old file is dead.
+    Where another is in it, waits for `patience` seconds, calling `waiting` now and then, and then raises `InputError`.
+    The file names the process, but the lock on it is the system's: it goes with its process, however that ends, so that
+    nobody has to guess whether the owner of an old file is dead.
     """
     if sys.platform == "win32":  # there, two at a time are on their own
         yield
@@ -78,6 +78,7 @@ def locked(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
             raise InputError(
                 f"Another process{who} is at work in {str(folder)!r}: wait for it, or name another folder."
             )
+        waiting()
         time.sleep(0.1)
     try:
         yield

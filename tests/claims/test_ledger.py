@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,7 +22,6 @@ from inweights.claims import (
     NotHereError,
     Trial,
     Verdict,
-    _lock,
     _trial,
     claim,
     load_all,
@@ -32,10 +29,9 @@ from inweights.claims import (
 )  # fmt: skip
 from inweights.claims._keep import key
 from inweights.claims._ledger import Job, do
-from inweights.claims._lock import locked
 from inweights.claims._papers import DHERIN
 from inweights.claims._remarks import remarks
-from inweights.lab.training import Recipe, changed, train
+from inweights.lab.training import Progress, Recipe, changed, train
 from inweights.report._claims import page, record
 from inweights.report._claims_figure import Points, figure, write_figure
 
@@ -118,39 +114,21 @@ def test_what_the_criteria_do_not_ask_for_is_a_broken_claim(counted: Any) -> Non
 def test_two_trials_that_need_one_model_train_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second waits for the first, in another process or, as here, in another thread, and then finds it there."""
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
-    monkeypatch.setattr(_lock, "EVERY", 0.01)
-    inside, most, waited, steps = 0, 0, threading.Event(), []
+    waited, steps = threading.Event(), []
 
     def training(recipe: Recipe, folder: Path, **more: Any) -> Any:
-        nonlocal inside, most
-        inside, most = inside + 1, max(most, inside + 1)
-        if not steps:
+        def after(progress: Progress) -> None:
             assert waited.wait(60)
-        steps.append(more["after"])
-        done = train(changed(recipe, ["steps=2", "batch=2"]), folder, device="cpu")
-        inside -= 1
-        return done
+            steps.append(progress.step)
+
+        return train(changed(recipe, ["steps=2", "batch=2"]), folder, **more | {"after": after})
 
     monkeypatch.setattr(_trial, "train", training)
     trial = Trial(999, train=True, beat=waited.set)  # who waits beats
     with ThreadPoolExecutor(2) as two:
         one, other = two.map(lambda _: trial.trained("linear-5"), range(2))
-    assert (len(steps), most) == (2, 1)
+    assert steps == [1, 2]
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
-
-
-def test_a_lock_goes_with_its_process(tmp_path: Path) -> None:
-    code = (
-        "import os, sys; from pathlib import Path; from inweights.claims._lock import locked\n"
-        "with locked(Path(sys.argv[1]), lambda: None): os._exit(0)"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], check=True)
-
-    def never() -> None:
-        raise AssertionError
-
-    with locked(tmp_path / "model", never):
-        assert (tmp_path / "model.lock").is_file()
 
 
 def test_a_quick_run_is_not_recorded(counted: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
@@ -12,7 +13,6 @@ import torch
 from inweights._errors import InputError
 from inweights._fetch import cache as cache_folder
 from inweights.claims._code import room
-from inweights.claims._lock import locked
 from inweights.engines import Beat, no_beat
 from inweights.lab import Draw, zoo
 from inweights.lab.models import Learner
@@ -78,8 +78,10 @@ class Trial:
                 f"`{name}` with seed {self.seed} is not in the zoo: `claims run --train` trains it, as does "
                 f"`lab train {name} --set seed={self.seed}` for whoever keeps the zoo"
             )
-        with locked(folder, self.beat):  # a second trial that needs it waits, and then finds it trained
-            return train(recipe, folder, device=self.device, after=lambda _: self.beat()).model.eval()
+        # A second trial that needs it waits, and then finds it trained.
+        return train(
+            recipe, folder, device=self.device, patience=math.inf, waiting=self.beat, after=lambda _: self.beat()
+        ).model.eval()
 
     def language_model(self, dtype: str = "float32") -> Model:
         """SmolLM2, loaded once for a process."""

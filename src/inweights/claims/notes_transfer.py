@@ -67,13 +67,18 @@ def risks(
     return table[:, :-1], table[:, -1]
 
 
-def misfit(risk: Tensor) -> float:
-    """The largest share by which risks `(lengths, tasks)` differ from the best a/√T + b/√n; a and b at least 0."""
+def foretold(risk: Tensor) -> Tensor:
+    """The best a/√T + b/√n for risks `(lengths, tasks)`, as shares of them; a and b at least 0."""
     n, T = (torch.tensor(v, dtype=risk.dtype) for v in (LENGTHS, TASKS))
     parts = ((T**-0.5).expand_as(risk), (n**-0.5).unsqueeze(-1).expand_as(risk))
     shares = torch.stack([(p / risk).flatten() for p in parts], 1)
     fitted, _ = nnls(shares.numpy(), torch.ones(len(shares)).numpy())
-    return float((shares @ torch.from_numpy(fitted) - 1).abs().max())
+    return (shares @ torch.from_numpy(fitted)).view_as(risk)
+
+
+def misfit(risk: Tensor) -> float:
+    """The largest share by which risks differ from what is foretold."""
+    return float((foretold(risk) - 1).abs().max())
 
 
 @claim("note-transfer-risk", NOTES, "004, section 3.3", cost=(10, 40))
@@ -90,8 +95,8 @@ def transfer_risk(trial: Trial) -> Found:
     tasks; as many to measure on, of tasks that it has not seen.
     """
     (found, _), (foreign, _) = risks(trial, TASKS), risks(trial, TASKS, foreign=True)
-    lines = {f"{T} tasks": line.tolist() for T, line in zip(TASKS, found.unbind(1), strict=True)}
-    plot = Plot("Risk on new tasks", "examples", "squared error", LENGTHS, lines, log="xy")
+    lines = {f"{T} tasks": line.tolist() for T, line in zip(TASKS, foretold(found).unbind(1), strict=True)}
+    plot = Plot("The best a/√T + b/√n for the risk", "examples", "share of the risk", LENGTHS, lines, log="xy")
     return Found({"misfit": (misfit(found), misfit(foreign))}, plot)
 
 

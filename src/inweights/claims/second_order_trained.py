@@ -78,12 +78,18 @@ def exponential(trial: Trial) -> Found:
     given = paths(trial)
     ours, lstm, untrained = (matched_steps(given, model)["gd"] for model in models)
     layers = list(range(1, len(ours) + 1))
-    plot = Plot("Gradient steps that a layer is most like", "layer", "steps", layers, {"decoder": ours}, log="y")
+    lines = {"decoder": ours, "before its training": untrained}
+    plot = Plot("Gradient steps that a layer is most like", "layer", "steps", layers, lines, log="y")
     fits = [r_squared([math.log(s) for s in steps]) for steps in (ours, untrained)]
     return Found(
         {"r_squared": (fits[0], fits[1]), "steps_ratio": (ours[-1] / ours[0], lstm[-1] / lstm[0])},
         plot=plot,
-        told={"steps of the last layer": ours[-1], "paper, first": 50.0, "paper, last": 1300.0},
+        told={
+            "steps of the last layer": ours[-1],
+            "of the LSTM's": lstm[-1],
+            "paper, first": 50.0,
+            "paper, last": 1300.0,
+        },
     )
 
 

@@ -95,7 +95,8 @@ def sparse(trial: Trial) -> Found:
 
     Control: least squares in place of the decoder.
 
-    Settings: 2 of 8 weights are not zero (the paper: 3 of 20), a decoder of 4 layers of width 40, penalties 1 to 1e-4.
+    Settings: 2 of 8 weights are not zero (the paper: 3 of 20), a decoder of 8 layers of width 44 (12 of 256), penalties
+    1 to 1e-4.
     """
     task = trial.recipe("sparse-8").make_task()
     sample = task.sample(trial.draw(trial.size(512, 4096)), 17)

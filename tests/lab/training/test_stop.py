@@ -83,9 +83,10 @@ def test_a_second_process_is_refused_and_a_dead_one_is_forgotten(small: Recipe, 
 
 def test_the_lock_goes_with_its_owner_and_who_is_patient_waits(tmp_path: Path) -> None:
     inside: list[str] = []
+    looks: list[int] = []
 
     def second() -> None:
-        with locked(tmp_path, patience=30):
+        with locked(tmp_path, patience=30, waiting=lambda: looks.append(len(inside))):
             inside.append("second")
 
     with locked(tmp_path):
@@ -97,6 +98,7 @@ def test_the_lock_goes_with_its_owner_and_who_is_patient_waits(tmp_path: Path) -
         inside.append("first")
     other.join()
     assert inside == ["first", "second"]
+    assert looks[0] == 0  # told so while it waits
     with pytest.raises(ZeroDivisionError), locked(tmp_path):
         _ = 1 / 0
     assert not any(tmp_path.iterdir())

@@ -31,7 +31,7 @@ def test_a_model_is_by_its_recipe_and_as_good_as_it_says(name: str) -> None:
     if size > LARGE:
         prompts, off, points = 256, 1.5, task.dims + 1
     elif size > 5000 and (seed or not model.causal):
-        prompts, off, points = 800, 1.4, task.dims + 1 if model.causal else recipe.points
+        prompts, off, points = 800, 1.5, task.dims + 1 if model.causal else recipe.points
     told = torch.tensor(about["quality"], dtype=torch.float64)
 
     def as_told() -> bool:

@@ -64,6 +64,7 @@ def train(
     compiled: bool | None = None,
     save_seconds: float = SAVE_SECONDS,
     patience: float = 0.0,
+    waiting: Callable[[], None] = lambda: None,
     after: Callable[[Progress], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Trained:
@@ -71,13 +72,14 @@ def train(
 
     Killed at any moment it can be called again, and on a CPU gives the same weights bit for bit: batches depend on
     their step alone, and a checkpoint holds everything else. Once `stop` answers yes, it saves and raises
-    `StoppedError`. One process (or group of them) at a time: a second one waits for `patience` seconds, and is refused.
+    `StoppedError`. One process (or group of them) at a time: a second one waits for `patience` seconds, calls
+    `waiting` meanwhile, and is refused.
     """
     processes = Processes(device)
     run = Run(recipe, processes, compiled=compiled)
     if processes.first:
         folder_for("--out", folder)
-    with locked(folder, patience=patience) if processes.first else nullcontext():
+    with locked(folder, patience=patience, waiting=waiting) if processes.first else nullcontext():
         processes.wait()
         return _trained(run, folder, every or max(1, recipe.steps // 200), save_seconds, after, stop)
 

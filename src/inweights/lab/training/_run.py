@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,10 +47,16 @@ class Run:
         on_gpu = self.device.type == "cuda"
         self._compiled = on_gpu if compiled is None else compiled
         if self._compiled:
-            # Block by block: they are alike, so one is compiled for all of them, and a run starts soon.
+            # Block by block: they are alike, so one is compiled for all of them, and a run starts soon. Many kernels
+            # are too small to fill a GPU: those that do not wait for each other become one.
+            options: dict[str, Any] = {"combo_kernels": True} if on_gpu else {}
             for block in getattr(self.model, "blocks", [self.model]):
-                block.compile(dynamic=False)
+                block.compile(dynamic=False, options=options)
         self._answers: Any = processes.wrapped(self.model)
+        small = self._compiled and processes.count == 1  # and what is around the blocks: dozens of kernels for scalars
+        fused: Callable[..., Any] = partial(torch.compile, dynamic=False) if small else lambda f: f
+        self._rate = fused(lambda step: rate(recipe, step))
+        self._objective = fused(self._measured)
         self._advance: Callable[[], None] | None = None if on_gpu and processes.count == 1 else self._one_step
 
     def advance(self) -> None:
@@ -73,7 +80,7 @@ class Run:
             self.scaler.backward(objective, self.model)
         if self.recipe.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
-        self.optimiser.step(rate(self.recipe, self.step), self.scaler.overflow if self.scaler else None)
+        self.optimiser.step(self._rate(self.step), self.scaler.overflow if self.scaler else None)
         if self.averaged is not None:
             with torch.no_grad():
                 # A plain mean at first: what the training began with is not to linger.
@@ -84,7 +91,7 @@ class Run:
         self.step += 1
 
     def _loss(self) -> tuple[Tensor, Tensor]:
-        """What to go down, and the mean loss, which is told."""
+        """What to go down, and the mean loss, which is told, of the batch of this step."""
         recipe, local = self.recipe, self.recipe.batch // self.processes.count
         first = self.processes.rank * local
         draw = Draw(recipe.seed, self.step, local, first=first, device=self.device, compiled=self._compiled)
@@ -93,6 +100,12 @@ class Run:
         low = LOW.get(recipe.precision)
         with torch.autocast(self.device.type, low) if low else nullcontext():
             answers = self._answers(sample.xs, sample.ys)
+        found: tuple[Tensor, Tensor] = self._objective(answers, sample, points)
+        return found
+
+    def _measured(self, answers: Tensor, sample: Sample, points: Tensor) -> tuple[Tensor, Tensor]:
+        """What to go down, and the mean loss, of answers on a batch whose first `points` count."""
+        recipe, local = self.recipe, self.recipe.batch // self.processes.count
         sums, counts = point_losses(recipe, self.task.loss, answers.float(), sample)
         counts = counts * (torch.arange(len(sums), device=sums.device) < points)
         mean = (sums * (counts > 0)).sum() / counts.sum().clamp_min(1) / self.task.power

@@ -12,7 +12,7 @@ from inweights.lab.training._checkpoint import METRICS, MODEL, load, write
 from inweights.lab.training._metrics import read
 
 # Parameters from which on a model is kept in half precision: in float16, whose three digits more its answers keep.
-HALF, LARGE = 200_000, 1_000_000  # from the second on in bfloat16
+HALF, LARGE = 180_000, 1_000_000  # from the second on in bfloat16
 
 
 def rounded(model: torch.nn.Module) -> torch.dtype:
