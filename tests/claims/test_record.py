@@ -63,6 +63,12 @@ def test_a_page_is_made_of_a_record(counted: Any, tmp_path: Path, monkeypatch: p
     assert "### test-claim" in (tmp_path / "claims.md").read_text()
 
 
+def test_a_page_of_several_states_of_the_code_says_so(counted: Any) -> None:
+    one, two = entry(), replace(entry(), id="dherin-theorem", rooms={"lab": "other"})
+    assert "Made with:" in page({ID: one})
+    assert "Made with, by 2 states of the code" in page({ID: one, two.id: two})
+
+
 def test_criteria_do_not_change_in_silence(counted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record with other criteria than the one before is refused, until a `[[change]]` says why."""
     now = entry(quick=False)

@@ -18,7 +18,7 @@ from typing import Any
 ROOMS = ("theory", "blocks", "models", "fold", "data", "lab")
 # What judges, keeps and lists results does not change what a trial finds.
 CORE = (
-    "init", "claim", "code", "criteria", "json", "judge", "keep", "ledger", "lock", "made_with", "papers", "remarks",
+    "init", "claim", "code", "criteria", "json", "judge", "keep", "ledger", "made_with", "papers", "remarks",
     "side_by_side",
 )  # fmt: skip
 

@@ -156,8 +156,12 @@ def out_of_distribution(trial: Trial) -> Found:
     last = {kind: (ours[kind].pop(), control[kind].pop())[0] for kind in scaled}
     told = {f"{kind}, as far as the paper": value for kind, value in last.items()}
     told |= {kind: max(values) for kind, values in ours.items()}
-    shown = {name: line[: len(factors)] for name, line in losses["scaled-inputs"].items()}
-    plot = Plot("Inputs times a factor", "factor", "loss", factors, shown, log="y")
+    shown = {
+        f"{name}, {kind.replace('-', ' ')}": line[: len(factors)]
+        for kind in scaled
+        for name, line in losses[kind].items()
+    }
+    plot = Plot("Inputs and weights times a factor", "factor", "loss", factors, shown, log="y")
     largest = max(map(max, ours.values())), min(map(max, control.values()))
     return Found({"log_ratio": largest}, plot, told)
 

@@ -24,6 +24,8 @@ def theorem(trial: Trial) -> Found:
     Control: a random update of rank 1 and equal norm in place of each ΔW(Y).
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 16 prompts, 22 parts (full: 110), float64.
+
+    Precondition: A(C∖Y, x) is not 0; the library refuses to make an update where it is.
     """
     block, context, query = block_and_prompts(trial, 16)
     prompted = block(context, query)
@@ -44,6 +46,8 @@ def corollary(trial: Trial) -> Found:
     Control: each query with the update of another context.
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 100 prompts (full: 1,000), float64.
+
+    Precondition: A(x) is not 0; the library refuses to make an update where it is.
     """
     block, context, query = block_and_prompts(trial, trial.size(100, 1000))
     prompted, nothing = block(context, query), context[:, :0]
@@ -62,6 +66,8 @@ def residual(trial: Trial) -> Found:
     Control: ΔW(Y) alone, without Δb'(Y).
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 16 prompts, 22 parts (full: 110), float64.
+
+    Precondition: A(C∖Y, x) is not 0; the library refuses to make an update where it is.
     """
     block, context, query = block_and_prompts(trial, 16, "residual")
     prompted = block(context, query)

@@ -95,7 +95,11 @@ def transfer_risk(trial: Trial) -> Found:
     tasks; as many to measure on, of tasks that it has not seen.
     """
     (found, _), (foreign, _) = risks(trial, TASKS), risks(trial, TASKS, foreign=True)
-    lines = {f"{T} tasks": line.tolist() for T, line in zip(TASKS, foretold(found).unbind(1), strict=True)}
+    lines = {
+        f"{T} tasks{whose}": foretold(risk)[:, k].tolist()
+        for risk, whose, some in ((found, "", TASKS), (foreign, ", contexts of another", TASKS[:1]))
+        for k, T in enumerate(some)
+    }
     plot = Plot("The best a/√T + b/√n for the risk", "examples", "share of the risk", LENGTHS, lines, log="xy")
     return Found({"misfit": (misfit(found), misfit(foreign))}, plot)
 

@@ -47,7 +47,8 @@ def steps_per_layer(trial: Trial) -> Found:
     given = paths(trial)
     ours, lstm, untrained = (matched_steps(given, model) for model in models)
     layers = list(range(1, len(ours["newton"]) + 1))
-    plot = Plot("Newton's steps that a layer is most like", "layer", "steps", layers, {"decoder": ours["newton"]})
+    lines = {"decoder": ours["newton"], "before its training": untrained["newton"]}
+    plot = Plot("Newton's steps that a layer is most like", "layer", "steps", layers, lines)
     told = {
         "steps of the last layer": ours["newton"][-1],
         "likeness of the last layer": ours["newton likeness"][-1],

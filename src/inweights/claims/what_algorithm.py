@@ -176,7 +176,11 @@ def phases(trial: Trial) -> Found:
 
     trained = [distances(trial.trained(f"depth-{d}")) for d in DEPTHS]
     untrained = [distances(build(trial.recipe(f"depth-{d}")).to(trial.device)) for d in DEPTHS]
-    lines = {name: [away[i] for away in trained] for i, name in enumerate(PHASES)}
+    lines = {
+        f"{name}{when}": [away[i] for away in each]
+        for each, when in ((trained, ""), (untrained, ", untrained"))
+        for i, name in enumerate(PHASES)
+    }
     plot = Plot("Which algorithm is nearest", "layers", "squared difference / d", DEPTHS, lines, log="xy")
     which, control = ([nearest(away) for away in each] for each in (trained, untrained))
     told = {f"nearest at {d} layers": float(i) for d, i in zip(DEPTHS, which, strict=True)}

@@ -19,8 +19,7 @@ from inweights.claims._remarks import remarks
 HEAD = """# The ledger
 
 Every claim is a program: what is measured, by which criterion, and a control, the same measurement in a world where the
-claim is false, which must fail. This page is made from the last full run (`make ledger`); single claims that were
-mended since were run again. `PASS` and `FAIL` are
+claim is false, which must fail. This page is made from the last full run (`make ledger`). `PASS` and `FAIL` are
 findings about a sentence of a paper at the scale that is given, `INCONCLUSIVE` means that the interval straddles the
 criterion, that a precondition did not hold, or that the control did not fail. Intervals are 95% bootstrap intervals
 over trials (and over the units within each), widened as Student's are because trials are few, and of zeros and ones at
@@ -119,7 +118,9 @@ def page(entries: Mapping[str, Entry]) -> str:
 def _made(entries: Mapping[str, Entry]) -> list[str]:
     """With what versions and on what hardware, the most frequent first."""
     used = Counter("; ".join(f"{k} {v}" for k, v in made.items()) for e in entries.values() for made in e.made_with)
-    return ["Made with:\n", *(f"- {what} ({n} claims)" for what, n in used.most_common()), ""] if used else []
+    codes = len({tuple(sorted(e.rooms.items())) for e in entries.values()})
+    code = "" if codes == 1 else f", by {codes} states of the code, as single claims were run again"
+    return [f"Made with{code}:\n", *(f"- {what} ({n} claims)" for what, n in used.most_common()), ""] if used else []
 
 
 def _since(entries: Mapping[str, Entry]) -> list[str]:
