@@ -32,6 +32,7 @@ from inweights.claims._ledger import Job, do
 from inweights.claims._papers import DHERIN
 from inweights.claims._remarks import remarks
 from inweights.lab.training import Progress, Recipe, changed, train
+from inweights.lab.training import read as read_recipe
 from inweights.report._claims import page, record
 from inweights.report._claims_figure import Points, figure, write_figure
 
@@ -67,7 +68,7 @@ def test_a_stopped_run_goes_on(counted: Any) -> None:
     assert counted.calls == 3
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", "not json", '{"sha256": "0", "body": "{}"}'])
+@pytest.mark.parametrize("damage", ["", "{", "[]", "not json", '{"sha256": "0", "body": "{}"}', "[" * 200_000])
 def test_a_damaged_file_is_not_trusted(counted: Any, damage: str) -> None:
     entry()
     path = key(CLAIMS[ID], Trial(1))
@@ -129,6 +130,51 @@ def test_two_trials_that_need_one_model_train_it_once(tmp_path: Path, monkeypatc
         one, other = two.map(lambda _: trial.trained("linear-5"), range(2))
     assert steps == [1, 2]
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_a_damaged_training_in_the_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once; and only where trainings were asked for."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    folders: list[Path] = []
+
+    def training(recipe: Recipe, folder: Path, **more: Any) -> Any:
+        folders.append(folder)
+        return train(recipe, folder, **more)
+
+    monkeypatch.setattr(_trial, "train", training)
+    monkeypatch.setattr(Trial, "recipe", lambda trial, name: changed(read_recipe(name), ["steps=2", "batch=2"]))
+    good = Trial(999, train=True).trained("linear-5")
+
+    def the_same(trial: Trial) -> bool:
+        found = trial.trained("linear-5").parameters()
+        return all(torch.equal(a, b) for a, b in zip(good.parameters(), found, strict=True))
+
+    for file in ("model.safetensors", "checkpoint.safetensors"):
+        (folders[0] / file).write_text("garbage")
+    assert the_same(Trial(999, train=True))
+    assert len(folders) == 2
+    (folders[0] / "checkpoint.safetensors").write_text("garbage")
+    assert the_same(Trial(999)), "the model is whole"
+    (folders[0] / "model.safetensors").write_text("garbage")
+    with pytest.raises(NotHereError, match="is not in the zoo"):
+        Trial(999).trained("linear-5")
+    assert len(folders) == 2
+
+
+def test_a_training_that_fails_is_not_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was saved of it is whole, and stays."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    times: list[Path] = []
+
+    def training(recipe: Recipe, folder: Path, **more: Any) -> Any:
+        folder.mkdir(parents=True, exist_ok=True)
+        times.append(folder)
+        raise InputError("The loss became infinite")
+
+    monkeypatch.setattr(_trial, "train", training)
+    with pytest.raises(InputError, match="infinite"):
+        Trial(999, train=True).trained("linear-5")
+    assert len(times) == 1
 
 
 def test_a_quick_run_is_not_recorded(counted: Any, tmp_path: Path) -> None:

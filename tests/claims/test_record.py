@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import linecache
 import math
-import sys
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +23,6 @@ from inweights.claims import (
 )  # fmt: skip
 from inweights.claims import _criteria as criteria_module
 from inweights.claims import _ledger as ledger
-from inweights.claims._code import program
 from inweights.claims._json import dumps, loads
 from inweights.claims._keep import key
 from inweights.claims._ledger import Job, do
@@ -136,55 +132,6 @@ def test_a_room_is_what_its_code_means(text: str, same: bool, tmp_path: Path) ->
     assert (_code._meaning(tmp_path) == before) is same
     (tmp_path / "recipe.toml").write_text("steps = 2\n")
     assert _code._meaning(tmp_path) != before
-
-
-MADE_UP = """
-WIDTH, NOISE = 3, [1]
-
-class Part:
-    def size(self):
-        return WIDTH
-
-def helper(trial):
-    return Part().size() + NOISE[0]
-
-def other(trial):
-    return 1
-
-def measure(trial):
-    return (lambda: helper(trial))()
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "same"),
-    [
-        ("", "", True),
-        ("return (lambda: helper(trial))()", "return (lambda: 2 * helper(trial))()", False),
-        ("return Part().size() + NOISE[0]", "return Part().size()", False),
-        ("return WIDTH", "return WIDTH + 1", False),
-        ("WIDTH, NOISE = 3", "WIDTH, NOISE = 4", False),
-        ("NOISE = 3, [1]", "NOISE = 3, [2]", False),
-        ("return 1", "return 2", True),  # nobody asks for it
-    ],
-)
-def test_a_program_is_all_that_it_is_made_of(old: str, new: str, same: bool, tmp_path: Path) -> None:
-    def hashed(name: str, text: str) -> str:
-        (tmp_path / f"{name}.py").write_text(text)
-        spec = spec_from_file_location("inweights.claims.made_up", tmp_path / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        sys.modules[spec.name] = module
-        linecache.checkcache()
-        try:
-            return program(module.measure)
-        finally:
-            del sys.modules[spec.name]
-
-    assert old in MADE_UP
-    assert (hashed("one", MADE_UP) == hashed("two", MADE_UP.replace(old, new) if old else MADE_UP)) is same
 
 
 def test_the_hash_of_models_is_that_of_those_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

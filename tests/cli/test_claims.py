@@ -16,7 +16,10 @@ from inweights.claims import _criteria as criteria_module
 from inweights.claims import _ledger as ledger_module
 from inweights.claims import _remarks as remarks_module
 from inweights.claims._code import judging, models, rooms
+from inweights.claims._keep import Kept
+from inweights.claims._ledger import Job
 from inweights.cli import app
+from inweights.cli.claims import _live
 from inweights.lab import zoo
 from inweights.lab.training import Recipe
 
@@ -64,6 +67,8 @@ def test_a_run_gives_verdicts_figures_and_a_file(tmp_path: Path) -> None:
     assert found["counts"] == {"PASS": 1, "FAIL": 1}
     error = found["claims"][0]["quantities"]["error"]
     assert error["measured"] < 1e-10 < 1e-2 < error["control"]
+    assert found["claims"][0]["broken"] is False
+    assert "torch" in found["claims"][0]["made_with"][0]
     names = {"dherin-theorem", "note-attention-demo"}
     assert {p.name for p in out.iterdir()} == {f"{n}.{e}" for n in names for e in ("png", "csv")} | {"results.jsonl"}
     assert len((out / "results.jsonl").read_text().splitlines()) == 2
@@ -176,6 +181,55 @@ def test_what_cannot_be_run_does_not_take_the_place_of_a_verdict(
     monkeypatch.setitem(CLAIMS, "dherin-corollary", replace(CLAIMS["dherin-corollary"], measure=broken))
     assert CliRunner().invoke(app, run).exit_code == 1
     assert (tmp_path / "out" / "results.jsonl").read_text() == before
+
+    told = json.loads(CliRunner().invoke(app, [*run, "--json"]).stdout)["claims"][0]
+    assert told["broken"] is True
+
+
+@pytest.mark.parametrize("damage", [b'{"id": "x"', b"[" * 200_000, b"{}", b"[]", b"\xff", b""])
+def test_damaged_results_are_said_before_any_work(
+    damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = Entry("dherin-theorem", Verdict.PASS)
+    (tmp_path / "results.jsonl").write_bytes(entry.line().encode() + b"\n" + damage + b"\n")
+
+    def never(trial: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setitem(CLAIMS, "dherin-scalar", replace(load_all()["dherin-scalar"], measure=never))
+    result = CliRunner().invoke(app, ["claims", "run", "dherin-scalar", "--quick", "--out", str(tmp_path)])
+    assert isinstance(result.exception, InputError)
+    assert str(result.exception).startswith(f"Line 2 of {str(tmp_path / 'results.jsonl')!r} is damaged")
+    assert "delete that line or the file" in str(result.exception)
+
+
+def test_on_a_terminal_a_run_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One row for each claim, never wrapped; what is in brackets is no markup."""
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "60")):
+        monkeypatch.setenv(name, value)
+    ids = ["dherin-theorem", "dherin-corollary", "dherin-scalar"]
+    chosen = [load_all()[id] for id in ids]
+    with _live(chosen, True, silent=False) as (after, show):
+        after(Job(ids[0], Trial(0)), Kept.of(None, "broken", "", 0.0))
+        show(Entry(ids[0], Verdict.NOT_RUN, why="[/tmp/x]\n" + "[not finite] " * 20))
+        show(Entry(ids[1], Verdict.PASS, why="[red]"))
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err).replace("\r", "\n").splitlines()
+    assert shown[0].split() == ["verdict", "claim", "measured"]
+    assert all(len(line) <= 60 for line in shown)
+    (first,) = (line for line in shown if line.startswith("NOT-RUN"))
+    assert "([/tmp/x] [not finite]" in first
+    assert first.rstrip().endswith("…")
+    assert sum("[not finite]" in line for line in shown) == 1
+    (second,) = (line for line in shown if line.startswith("PASS"))
+    assert second.index(ids[1]) == first.index(ids[0]) == shown[0].index("claim")
+    assert "([red])" in second
+    assert any("3 claims waiting" in line for line in shown)
+    assert any("2 claims waiting; under way: dherin-theorem" in line for line in shown)
+
+
+def test_the_help_says_when_a_run_ends_with_1() -> None:
+    said = " ".join(re.sub(r"[^\w ]", " ", CliRunner().invoke(app, ["claims", "run", "--help"]).stdout).split())
+    assert "the verdict of an exact claim is not the recorded one" in said
 
 
 def test_a_control_that_does_not_fail_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

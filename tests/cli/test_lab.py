@@ -261,3 +261,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(lab: Lab, tmp_path: Path) -> None:
     assert said.stderr.rstrip().endswith(f"--out '{out}' --json")  # the command, as a shell reads it
     assert "To go on: inweights lab train linear-5 --set" in said.stderr
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_more_memory_than_there_is_ends_with_a_sentence(refused: Refused, tmp_path: Path) -> None:
+    said = refused("train", "linear-5", "--set", "batch=100000000000", "--out", tmp_path / "m")
+    assert said == "There is not enough memory for this: ask for less, e.g. a smaller batch, or fewer prompts.\n"

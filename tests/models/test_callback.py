@@ -52,6 +52,11 @@ def test_norms_are_logged_beside_the_loss_and_nothing_is_changed(tmp_path: Path)
     assert first != last, "training moved no weight, or the norms are not of these weights"
 
 
+def test_what_a_block_adds_is_part_of_its_norm() -> None:
+    """A Mamba block reads nothing by a matrix that could be changed: all of it is added."""
+    assert min(ImplicitUpdates(CONTEXT, QUERY).measure(tiny("mamba")).values()) > 0
+
+
 def test_the_norms_are_those_of_the_model_as_it_is() -> None:
     net = tiny("llama")
     before = ImplicitUpdates(CONTEXT, QUERY).measure(net)

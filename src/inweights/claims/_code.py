@@ -7,14 +7,18 @@ import hashlib
 import inspect
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cache, cached_property, partial
+from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+LEDGER = "inweights.claims"
 ROOMS = ("theory", "blocks", "models", "fold", "data", "lab")
 # What judges, keeps and lists results does not change what a trial finds.
 CORE = (
@@ -92,27 +96,112 @@ def made_by() -> str:
 
 @cache
 def program(measure: Callable[..., Any]) -> str:
-    """Of a claim's function, and of all that it is made of: functions, classes and plain settings of the ledger that it
-    names, and that those name. A verdict that was recorded for another program is stale."""
-    parts: dict[str, str] = {}
-    waiting: list[Any] = [measure]
-    while waiting:
-        part = inspect.unwrap(waiting.pop())
-        name = f"{part.__module__}.{part.__qualname__}"
-        if name in parts:
-            continue
-        parts[name] = inspect.getsource(part)
-        for function in [part] if isinstance(part, FunctionType) else map(inspect.unwrap, vars(part).values()):
-            if not isinstance(function, FunctionType):
-                continue
-            for used in _names(function.__code__):
-                value = function.__globals__.get(used)
-                if isinstance(value, int | float | str | tuple | range | list | dict | set | frozenset):
-                    plain = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-                    parts[f"{function.__module__}.{used}"] = re.sub(r" at 0x[0-9a-f]+", "", repr(plain))
-                elif callable(value) and _of_the_ledger(inspect.unwrap(value)):
-                    waiting.append(value)
-    return hashlib.sha256("\n".join(f"{k}: {parts[k]}" for k in sorted(parts)).encode()).hexdigest()[:16]
+    """Of a claim's function, of the `Trial` that it is given, and of all that these are made of in the ledger: what
+    they name, and what that names. A verdict that was recorded for another program is stale."""
+    from inweights.claims._trial import Trial  # it needs this file itself
+
+    parts = _Parts()
+    parts.function(inspect.unwrap(measure))
+    parts.kind(Trial)
+    return hashlib.sha256("\n".join(sorted(parts.lines)).encode()).hexdigest()[:16]
+
+
+class _Parts:
+    """What a program is made of, as lines that are the same in every process: no addresses, no order of sets."""
+
+    def __init__(self) -> None:
+        self.lines: set[str] = set()
+        self._code: set[Any] = set()
+        self._told: dict[int, tuple[Any, str]] = {}  # by id; with the value, so that no other one gets its id
+
+    def code(self, value: Any) -> None:
+        """A function or a class, if it is of the ledger; also inside of decorators."""
+        while value is not None:
+            if isinstance(value, type):
+                if _of_the_ledger(value.__module__):
+                    self.kind(value)
+                return
+            if isinstance(value, FunctionType) and _of_the_ledger(value.__globals__.get("__name__", "")):
+                self.function(value)
+            value = getattr(value, "__wrapped__", None)
+
+    def function(self, function: FunctionType) -> None:
+        code = function.__code__
+        if function in self._code or code.co_filename.startswith("<"):  # such are written by `dataclass`
+            return
+        self._code.add(function)
+        name = f"{function.__module__}.{function.__qualname__}"
+        self.lines.add(f"{name}: {inspect.getsource(code)}")
+        given = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *_enclosed(function)]
+        self.lines.add(f"{name} is given {self.told(given)}")
+        self.names(list(_names(code)), function.__globals__)
+
+    def kind(self, kind: type) -> None:
+        if kind in self._code:
+            return
+        self._code.add(kind)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        self.lines.add(f"{name}: {_source(kind)}")
+        for base in kind.__bases__:
+            self.code(base)
+        for each in fields(kind) if is_dataclass(kind) else ():
+            self.told([each.default, each.default_factory])
+        for member, value in vars(kind).items():
+            if isinstance(value, property):
+                self.told([value.fget, value.fset])
+            elif isinstance(value, cached_property):
+                self.code(value.func)
+            elif _is_setting(value) and not member.startswith("__"):
+                self.lines.add(f"{name}.{member}: {self.told(value)}")
+            else:
+                self.code(value)
+
+    def names(self, names: Sequence[str], there: Mapping[str, Any]) -> None:
+        """What names stand for in a module. Of a module among them, all that it has of these names."""
+        for used in names:
+            value = there.get(used)
+            if used.startswith(LEDGER):  # imported inside of a function
+                value = import_module(used)
+            if isinstance(value, ModuleType):
+                if value.__name__ == LEDGER:
+                    inside = {n: f"{LEDGER}.{n}" for n in names if Path(__file__).with_name(f"{n}.py").is_file()}
+                    self.names([n for n in names if n != used], {n: import_module(m) for n, m in inside.items()})
+                elif _of_the_ledger(value.__name__):
+                    self.names([n for n in names if n != used], vars(value))
+            elif _is_setting(value):
+                self.lines.add(f"{there['__name__']}.{used}: {self.told(value)}")
+            else:
+                self.code(value)
+
+    def told(self, value: Any) -> str:
+        """A value as text. What is of the ledger in it becomes part of the program."""
+        if id(value) not in self._told:
+            self._told[id(value)] = value, "…"  # it may hold itself
+            self._told[id(value)] = value, self._text(value)
+        return self._told[id(value)][1]
+
+    def _text(self, value: Any) -> str:
+        kind = type(value).__qualname__
+        if isinstance(value, dict):
+            return f"{kind}({', '.join(f'{self.told(k)}: {self.told(v)}' for k, v in value.items())})"
+        if isinstance(value, list | tuple | set | frozenset):
+            inside = [self.told(v) for v in value]
+            return f"{kind}({', '.join(sorted(inside) if isinstance(value, set | frozenset) else inside)})"
+        if isinstance(value, partial):
+            return f"{kind}{self.told((value.func, value.args, value.keywords))}"
+        if isinstance(value, MethodType):
+            return f"{value.__name__} of {self.told(value.__self__)}"
+        self.code(value if callable(value) and hasattr(value, "__qualname__") else type(value))
+        if _has_parts(value):
+            own = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else vars(value)
+            return f"{kind}({', '.join(f'{n}={self.told(v)}' for n, v in own.items())})"
+        return str(getattr(value, "__qualname__", "")) or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+@cache
+def _source(kind: type) -> str:
+    """Cached, for it is slow to find, and every program has `Trial`."""
+    return inspect.getsource(kind)
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -123,9 +212,28 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(inner)
 
 
-def _of_the_ledger(value: Any) -> bool:
-    room, _, file = str(getattr(value, "__module__", "")).rpartition(".")
-    return room == "inweights.claims" and file.strip("_") not in CORE and isinstance(value, FunctionType | type)
+def _enclosed(function: FunctionType) -> Iterator[Any]:
+    """What a function inside of another one has of that one."""
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # nothing is in it yet
+            yield cell.cell_contents
+
+
+def _is_setting(value: Any) -> bool:
+    plain = isinstance(value, int | float | str | bytes | tuple | range | list | dict | set | frozenset)
+    return plain or isinstance(value, partial | MethodType) or _has_parts(value)
+
+
+def _has_parts(value: Any) -> bool:
+    """Whether it is a plain instance. Others may fill attributes as they are used: their `repr` tells them."""
+    if isinstance(value, type | FunctionType | ModuleType):
+        return False
+    return is_dataclass(value) or (_of_the_ledger(type(value).__module__) and hasattr(value, "__dict__"))
+
+
+def _of_the_ledger(module: str) -> bool:
+    room, _, file = str(module).rpartition(".")
+    return room == LEDGER and file.strip("_") not in CORE
 
 
 def models(names: Sequence[str]) -> str:

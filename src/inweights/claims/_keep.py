@@ -78,6 +78,6 @@ def read(path: Path) -> Kept | None:
         values = loads(body)
         quantities = {name: (v, c) for name, (v, c) in values["quantities"].items()}
         kept = Kept(**values | {"quantities": quantities})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return kept if kept.outcome in OUTCOMES else None

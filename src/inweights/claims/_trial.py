@@ -16,8 +16,8 @@ from inweights.claims._code import room
 from inweights.engines import Beat, no_beat
 from inweights.lab import Draw, zoo
 from inweights.lab.models import Learner
-from inweights.lab.training import Recipe, changed, names, read, train
-from inweights.lab.training._checkpoint import MODEL, read_about
+from inweights.lab.training import Recipe, changed, load, names, read, train
+from inweights.lab.training._checkpoint import CHECKPOINT, MODEL, read_about
 
 if TYPE_CHECKING:
     from inweights.models import Model
@@ -73,7 +73,13 @@ class Trial:
         recipe = self.recipe(name)
         key = hashlib.sha256((recipe.model_dump_json() + room("lab")).encode()).hexdigest()[:12]
         folder = cache_folder() / "claims" / "trained" / f"{name}-{self.seed}-{key}"
-        if not self.train and not (folder / MODEL).is_file():
+        for file in (folder / MODEL, folder / CHECKPOINT):
+            try:
+                if file.is_file() and read_about(file) and file.name == MODEL:
+                    return load(file)[0].to(self.device)
+            except InputError:  # it is damaged, and in a cache nobody should have to delete it
+                file.unlink(missing_ok=True)
+        if not self.train:
             raise NotHereError(
                 f"`{name}` with seed {self.seed} is not in the zoo: `claims run --train` trains it, as does "
                 f"`lab train {name} --set seed={self.seed}` for whoever keeps the zoo"

@@ -56,6 +56,9 @@ def _root(
     pass
 
 
+NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
+
+
 def main() -> None:
     """The entry point: bad input ends with its sentence and exit code 2, never with a traceback."""
     try:
@@ -66,4 +69,10 @@ def main() -> None:
     except OSError as error:  # a disk that is full, a folder that is a file
         where = f" {error.filename!r}" if error.filename else ""
         sys.stderr.write(f"A file could not be used{where}: {error.strerror or error}.\n")
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        # torch has no class of its own for memory of the CPU that is not there.
+        if not isinstance(error, MemoryError) and not any(said in str(error) for said in NO_MEMORY):
+            raise
+        sys.stderr.write("There is not enough memory for this: ask for less, e.g. a smaller batch, or fewer prompts.\n")
         sys.exit(2)

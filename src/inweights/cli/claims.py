@@ -106,16 +106,19 @@ def run_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Put claims to the test; goes on where it was stopped. Exit 1 if a control did not fail or a claim broke."""
+    """Put claims to the test; goes on where it was stopped. Exit 1 if a control did not fail, if a claim broke, or if
+    the verdict of an exact claim is not the recorded one."""
     from inweights._files import folder_for
     from inweights.claims import Verdict, recorded, run
     from inweights.claims._side_by_side import side_by_side
+    from inweights.report._claims import results as written
 
     chosen = _chosen(ids or [], everything)
     usable(device)
     results = side_by_side(engine, jobs, address)
     if out is not None:
         folder_for("--out", out)
+        written(out)  # what is damaged there is said before any work
     entries: list[Entry] = []
     with _live(chosen, quick, silent=as_json) as (after, show):
         for entry in run(chosen, quick=quick, device=device, train=train, results=results, after=after):
@@ -162,30 +165,54 @@ def _live(
     chosen: list[Claim], quick: bool, *, silent: bool
 ) -> Iterator[tuple[Callable[[Job, Kept], None], Callable[[Entry], None]]]:
     """A table that fills as claims are decided, on a terminal; line by line elsewhere."""
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.text import Text
 
     from inweights.claims import criteria
 
     console = Console(stderr=True)
-    total = sum(criteria()[c.id].seeds for c in chosen)
+    left = {c.id: criteria()[c.id].seeds for c in chosen}  # trials
+    begun: set[str] = set()
     bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} trials"),
                     TimeElapsedColumn(), console=console)  # fmt: skip
-    bar = bars.add_task("quick run" if quick else "full run", total=total)
-    live = Live(bars, console=console, transient=True) if console.is_terminal and not silent else None
+    bar = bars.add_task("quick run" if quick else "full run", total=sum(left.values()))
+    live = Live(console=console, transient=True) if console.is_terminal and not silent else None
+    width = max(len(id) for id in ("claim", *left))
+
+    def row(verdict: str, id: str, found: str, style: str = "") -> None:
+        """One line, cut to the width of the terminal. As text, for brackets are no markup here."""
+        line = Text(f"{verdict:<13} {id:<{width}} {' '.join(found.split())}", style)
+        console.print(line, no_wrap=True, overflow="ellipsis")
+
+    def below() -> Group:
+        """What is not decided yet."""
+        some = [id for id, trials in left.items() if trials and id in begun]
+        waiting = sum(id not in begun for id in left)
+        said = [f"under way: {', '.join(some)}"] if some else []
+        said += [f"{waiting} claim{'s' if waiting > 1 else ''} waiting"] if waiting else []
+        return Group(bars, Text("; ".join(reversed(said)), no_wrap=True, overflow="ellipsis"))
 
     def after(job: Job, kept: Kept) -> None:
-        bars.update(bar, advance=1, description=job.name)
+        left[job.id] -= 1
+        begun.add(job.id)
+        bars.update(bar, advance=1)
+        if live:
+            live.update(below())
 
     def show(entry: Entry) -> None:
-        if not silent:
-            line = f"{entry.verdict:<13} {entry.id:<28} {_numbers(entry)}" + (f"  ({entry.why})" if entry.why else "")
-            (live.console.print if live else say)(line)
+        found = _numbers(entry) + (f"  ({entry.why})" if entry.why else "")
+        if live:
+            row(entry.verdict, entry.id, found)
+        elif not silent:
+            say(f"{entry.verdict:<13} {entry.id:<28} {found}")
 
     if live is None:
         yield after, show
     else:
+        row("verdict", "claim", "measured", "bold")
+        live.update(below())
         with live:
             yield after, show
 
@@ -284,6 +311,8 @@ def _told(entry: Entry) -> dict[str, Any]:
         "trials": entry.trials,
         "seconds": entry.seconds,
         "told": entry.told,
+        "made_with": entry.made_with,
+        "broken": entry.broken,
         "quantities": {
             name: {
                 "measured": j.value.value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,12 +46,13 @@ class ImplicitUpdates(TrainerCallback):
 
     @torch.no_grad()
     def measure(self, net: nn.Module) -> dict[str, float]:
-        """`‖ΔW‖_F` of each block's input update, by the name of the block. The model is as it was afterwards."""
+        """The norm of all that the context changes in a block, what it reads by and what it adds, by the name of the
+        block. The model is as it was afterwards."""
         modes = {module: module.training for module in net.modules()}
         net.eval()
         try:
             found = patch(Prompt(Model(net, self.tokenizer), self.context, self.query))
-            return {each["block"]: each["read_norm"] for each in found.report()}
+            return {each["block"]: math.hypot(each["read_norm"], each["added_norm"]) for each in found.report()}
         finally:
             for module, mode in modes.items():
                 module.training = mode

@@ -32,8 +32,17 @@ SINCE = "*Changed since:* "  # begins a line that is about today, and not about 
 def results(folder: Path) -> dict[str, Entry]:
     """What a run has written so far."""
     file = folder / "results.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    return {e.id: e for e in map(Entry.of, lines)}
+    found: dict[str, Entry] = {}
+    for count, line in enumerate(file.read_bytes().splitlines() if file.is_file() else [], 1):
+        try:
+            entry = Entry.of(line.decode())
+            found[entry.id] = entry
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise InputError(
+                f"Line {count} of {str(file)!r} is damaged, it is no result of a claim: delete that line or the file, "
+                "or name another folder."
+            ) from None
+    return found
 
 
 def record(folder: Path, docs: Path) -> None:

@@ -139,6 +139,19 @@ def test_the_tree_finds_a_tree() -> None:
     assert torch.allclose(constant[:, 1:], torch.tensor(0.1, dtype=torch.float64))
 
 
+def test_networks_do_not_know_the_inputs_that_were_drawn_with_their_seed() -> None:
+    """Normal numbers are made of the bits of uniform ones: of the same bits, squares of inputs would tell weights."""
+    xs = Draw(0, 0, 400).normal(8, 4)
+    first = Network(hidden=16, seed=0).start(xs)[0].flatten(1)
+    squares = (xs.flatten(1)[:, :16].square() + xs.flatten(1)[:, 16:].square()).flatten()
+
+    def known(weights: Tensor) -> float:
+        return abs(torch.corrcoef(torch.stack([squares, weights[:, :16].flatten()]))[0, 1].item())
+
+    assert known(first) < 0.05
+    assert known(Draw(0, 0, 400).uniform(5, 16).flatten(1)) > 0.5
+
+
 def test_the_network_is_torchs_own_training(prompt: Prompt) -> None:
     """Separate modules, autograd and torch's Adam from the same start, float64."""
     xs, ys = prompt

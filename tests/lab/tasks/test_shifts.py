@@ -154,6 +154,16 @@ def test_shifts_say_which_tasks_they_need(name: str, on: str, message: str) -> N
     [
         ("subspace", {"share": 0.0}, "The shift subspace: `share` is 0.0, but must be above 0 and at most 1."),
         ("noisy-labels", {"noise": -1.0}, "The shift noisy-labels: `noise` is -1.0, but must be at least 0."),
+        (
+            "scaled-inputs",
+            {"factor": 0.0},
+            "The shift scaled-inputs: `factor` is 0, but must not be: nothing would be left to learn from.",
+        ),
+        (
+            "scaled-weights",
+            {"factor": 0.0},
+            "The shift scaled-weights: `factor` is 0, but must not be: all labels would be 0.",
+        ),
     ],
 )
 def test_bad_settings_are_named(name: str, settings: dict[str, object], message: str) -> None:

@@ -31,7 +31,9 @@ def losses(folder: Path) -> torch.Tensor:
 
 def test_two_processes_have_the_losses_of_one(small: Recipe, tmp_path: Path) -> None:
     """Sums are made in another order, so float32 agrees to 1e-4 after 40 steps; another seed misses by far."""
-    recipe = changed(small, ["curriculum.dims=2", "curriculum.points=3", "average=10", "rate=0.01"])
+    # Some points of some prompts are left out of the loss, so that the processes have unequal numbers of them.
+    outliers = ["task.kind=many-outliers", "task.share=0.3"]
+    recipe = changed(small, [*outliers, "curriculum.dims=3", "curriculum.points=3", "average=10", "rate=0.01"])
     script = tmp_path / "child.py"
     script.write_text(CHILD)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -47,7 +49,7 @@ def test_two_processes_have_the_losses_of_one(small: Recipe, tmp_path: Path) -> 
     # Weights may differ where the loss does not depend on them (biases of keys), so it is answers that are compared.
     task, two = recipe.make_task(), load(tmp_path / "two" / "model.safetensors")[0]
     found = curves(task, recipe.points, {"one": one.model, "two": two}, prompts=64)
-    torch.testing.assert_close(found["two"], found["one"], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(found["two"], found["one"], rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused(small: Recipe) -> None:

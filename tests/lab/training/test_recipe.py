@@ -41,6 +41,7 @@ def test_impossible_values_are_one_sentence(small: Recipe, setting: str) -> None
 def test_all_problems_at_once(small: Recipe) -> None:
     said = sentences(small, "steps=0", "batch=0", "nonsense=1")
     assert len(said) == 3
+    assert len(sentences(small, "stepz=3", "model.layers=0", "task.kind=liner")) == 3
     said = sentences(small, "task.dims=0", "model.size=huge", "curriculum.dims=1", "curriculum.points=99")
     assert len(said) == 3
     assert all(line.startswith("--set: ") for line in said)

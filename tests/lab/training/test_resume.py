@@ -103,7 +103,7 @@ def test_metrics_start_again_where_nothing_was_saved(small: Recipe, tmp_path: Pa
 def test_a_diverging_loss_leaves_the_earlier_checkpoint(small: Recipe, tmp_path: Path) -> None:
     wild = changed(small, ["rate=1e6", "schedule=constant", "warmup=0.9", "steps=1000"])
     with pytest.raises(
-        InputError, match=r"became (nan|inf|infinite) before step \d+: train with a `rate` below 1e\+06"
+        InputError, match=r"became (nan|inf|infinite|\d\S*e\+\d+) before step \d+: train with a `rate` below 1e\+06"
     ):
         train(wild, tmp_path, every=1, save_seconds=0.0)
     tensors = checkpoint.read_tensors(tmp_path / checkpoint.CHECKPOINT)[0]
@@ -112,6 +112,23 @@ def test_a_diverging_loss_leaves_the_earlier_checkpoint(small: Recipe, tmp_path:
     assert torch.isfinite(torch.tensor(stopped["loss"]))
     assert all(bool(t.isfinite().all()) for t in tensors.values()), "what was saved is of no use"
     assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_loss_that_is_a_number_can_have_diverged_too(small: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"The loss became \d\.\d+e\+\d+ before step \d+"):
+        train(changed(small, ["rate=30.0", "optimiser=adam", "schedule=constant", "steps=200"]), tmp_path, every=1)
+    assert all(line["loss"] < 1e6 for line in metrics.read(tmp_path / "metrics.jsonl"))
+
+
+def test_a_finished_model_without_its_checkpoint_is_not_overwritten(small: Recipe, tmp_path: Path) -> None:
+    train(small, tmp_path)
+    before = (tmp_path / checkpoint.MODEL).read_bytes()
+    (tmp_path / checkpoint.CHECKPOINT).unlink()
+    with pytest.raises(InputError, match=r"holds a training with another recipe \(seed\)"):
+        train(changed(small, ["seed=5"]), tmp_path)
+    assert (tmp_path / checkpoint.MODEL).read_bytes() == before
+    train(small, tmp_path)  # what is asked for once more is made once more
+    assert torch.equal(*(checkpoint.load(tmp_path / checkpoint.MODEL)[0].read_in.weight for _ in range(2)))
 
 
 @pytest.mark.parametrize("left", [0, 5, 1000])

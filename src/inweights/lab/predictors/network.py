@@ -14,6 +14,7 @@ from inweights.lab.predictors._classical import Classical
 from inweights.lab.predictors._predictor import PREDICTORS
 
 TOGETHER = 64  # networks on a CPU: their parameters, gradients and the moments of Adam about fit its cache
+START = -1  # a step that no prompts are drawn at: of the same bits, networks would know their inputs
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's own
 
 
@@ -40,7 +41,7 @@ class Network(Classical):
         """The first layer `(batch, dims + 1, hidden)`, whose last row is its bias, the second `(batch, 1, hidden)`, and
         its bias `(batch, 1, 1)`."""
         batch, _, dims = xs.shape
-        draw = Draw(self.seed, 0, batch, device=xs.device, dtype=xs.dtype)
+        draw = Draw(self.seed, START, batch, device=xs.device, dtype=xs.dtype)
         low, high = dims**-0.5, self.hidden**-0.5
         return (
             draw.uniform(dims + 1, self.hidden, low=-low, high=low),

@@ -76,6 +76,9 @@ class ScaledInputs(Shift):
 
     factor: float = 2.0
 
+    def check(self, problems: Problems) -> None:
+        problems.unless(self.factor != 0, "`factor` is 0, but must not be: nothing would be left to learn from.")
+
     def moved(self, draw: Draw, xs: Tensor) -> Tensor:
         return self.factor * xs
 
@@ -113,6 +116,9 @@ class ScaledWeights(Shift):
     """The weights of linear functions times `factor`; noise stays as it is."""
 
     factor: float = 2.0
+
+    def check(self, problems: Problems) -> None:
+        problems.unless(self.factor != 0, "`factor` is 0, but must not be: all labels would be 0.")
 
     def sample(self, task: Task, draw: Draw, points: int) -> Sample:
         self.needs(task.linear, task, "labels that are linear in their inputs")

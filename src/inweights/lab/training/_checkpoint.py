@@ -81,14 +81,11 @@ def resume(run: Run, folder: Path) -> dict[str, Any]:
     """Goes on where the training in this folder stopped, if there is one; gives what was said of it then."""
     path = folder / CHECKPOINT
     if not path.is_file():
+        if (folder / MODEL).is_file():  # its checkpoint was deleted, or the disk was full
+            _same(read_about(folder / MODEL, "delete it to go on")[0], run.recipe, folder)
         return {}
     tensors, recipe, about = read_tensors(path, "delete it to begin anew")
-    if recipe != run.recipe:
-        differ = [k for k in Recipe.model_fields if getattr(recipe, k) != getattr(run.recipe, k)]
-        raise InputError(
-            f"{str(folder)!r} holds a training with another recipe ({', '.join(differ)}): name another folder, or "
-            "delete it."
-        )
+    _same(recipe, run.recipe, folder)
     if about.get("own", []) != own_modules(recipe.make_task(), recipe.make_model()):
         raise InputError(
             f"{str(folder)!r} holds a training with another form of the file that --load names: name another folder, "
@@ -99,6 +96,16 @@ def resume(run: Run, folder: Path) -> dict[str, Any]:
     except (KeyError, RuntimeError):
         raise InputError(f"{str(path)!r} does not fit its own recipe: delete it to start again.") from None
     return about
+
+
+def _same(recipe: Recipe, asked: Recipe, folder: Path) -> None:
+    """Stops where a folder holds the work of another recipe than is asked for."""
+    if recipe != asked:
+        differ = [k for k in Recipe.model_fields if getattr(recipe, k) != getattr(asked, k)]
+        raise InputError(
+            f"{str(folder)!r} holds a training with another recipe ({', '.join(differ)}): name another folder, or "
+            "delete it."
+        )
 
 
 def load(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:

@@ -20,6 +20,7 @@ from inweights.lab.training._run import Run
 from inweights.lab.training._schedule import rate
 
 SAVE_SECONDS = 30.0
+DIVERGED = 1e6  # in units of always answering 0: no training that goes well is ever here
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,8 @@ def _trained(
         since += 1
         if step % every == 0 or step == recipe.steps:
             loss = run.mean_loss(since)
-            if not math.isfinite(loss):
-                raise _diverged(f"The loss became {loss}", step, recipe, folder)
+            if not loss < DIVERGED:
+                raise _diverged(f"The loss became {loss:.3g}", step, recipe, folder)
             now = time.perf_counter()
             speed, told = recipe.batch * since / (now - told), now
             since = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -135,9 +136,22 @@ def parse(values: dict[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(values).checked()
     except ValidationError as error:
-        raise InputError("\n".join(_sentence(e, where) for e in error.errors())) from None
+        lines = [_sentence(e, where) for e in error.errors()]
+        lines += [f"{where}: {line}" for line in _parts_faults(values)]
+        raise InputError("\n".join(lines)) from None
     except InputError as error:
         raise InputError("\n".join(f"{where}: {line}" for line in str(error).splitlines())) from None
+
+
+def _parts_faults(values: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the task and the model of a recipe that has other faults."""
+    for key, kinds in (("task", TASKS), ("model", MODELS)):
+        settings = values.get(key)
+        if isinstance(settings, dict) and isinstance(settings.get("kind"), str):
+            try:
+                kinds.make(settings["kind"], **{k: v for k, v in settings.items() if k != "kind"})
+            except InputError as error:
+                yield from str(error).splitlines()
 
 
 def _sentence(error: Any, where: str) -> str:

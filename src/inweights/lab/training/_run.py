@@ -107,8 +107,9 @@ class Run:
         """What to go down, and the mean loss, of answers on a batch whose first `points` count."""
         recipe, local = self.recipe, self.recipe.batch // self.processes.count
         sums, counts = point_losses(recipe, self.task.loss, answers.float(), sample)
-        counts = counts * (torch.arange(len(sums), device=sums.device) < points)
-        mean = (sums * (counts > 0)).sum() / counts.sum().clamp_min(1) / self.task.power
+        # Of all processes: each divides its own sum by the same number, and the mean over them is that of the batch.
+        counts = self.processes.mean(counts * (torch.arange(len(sums), device=sums.device) < points))
+        mean = (sums * (counts > 0)).sum() / counts.sum().clamp_min(1 / self.processes.count) / self.task.power
         if recipe.objective == "mean":
             return mean, mean.detach()
         # The gradient of the logarithm of each point's loss: what is small already counts as much as what is large.
