@@ -1,4 +1,4 @@
-"""Criteria: what has to be measured for a claim to hold. They are in one file, which is older than any measurement."""
+"""Criteria: what has to be measured for a claim to hold: one file, in which they are before a claim is run."""
 
 from __future__ import annotations
 

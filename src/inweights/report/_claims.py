@@ -23,7 +23,8 @@ claim is false, which must fail. This page is made from the last full run (`make
 findings about a sentence of a paper at the scale that is given, `INCONCLUSIVE` means that the interval straddles the
 criterion, that a precondition did not hold, or that the control did not fail. Intervals are 95% bootstrap intervals
 over trials (and over the units within each), widened as Student's are because trials are few, and of zeros and ones at
-least Wilson's; where there is none, the worst trial counts.
+least Wilson's. What a criterion says of `each` has none: of all units the worst one counts, and of the control's the
+one that comes nearest to holding.
 """
 
 SINCE = "*Changed since:* "  # begins a line that is about today, and not about the run
