@@ -13,6 +13,14 @@ class InputError(ValueError):
     """
 
 
+NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory is not there. Torch has no class of its own for that of the CPU."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
+
+
 class Problems:
     """Collects what is wrong with the arguments of one call, so that the user hears all of it at once."""
 

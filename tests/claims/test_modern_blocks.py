@@ -22,7 +22,8 @@ from inweights.claims._patched import (
 )
 from inweights.models import patch
 from inweights.models._hidden import run
-from inweights.models._run import goals, inputs, solving
+from inweights.models._run import goals, solving
+from inweights.models._stepping import inputs
 from inweights.theory import exchanged
 
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]

@@ -16,7 +16,8 @@ from inweights.models._block_patch import Goal
 from inweights.models._generate import plain
 from inweights.models._hidden import hidden, run, with_hidden
 from inweights.models._patch import full_precision
-from inweights.models._run import goals, inputs, solving
+from inweights.models._run import goals, solving
+from inweights.models._stepping import inputs
 from inweights.models._tiny import tiny
 from inweights.theory import exchanged
 
@@ -186,7 +187,7 @@ def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Error
         def errors(new: dict[str, Tensor], seed: int) -> Tensor:
             with exchanged(net, new), disturbed(model, seed, size) as said:
                 last = run(net, own, **again)[0, rows]
-            pairs = [(h[0, rows], wanted[b.name].said) for h, b in zip(said, anatomy.blocks, strict=True)]
+            pairs = [(h[0, rows], wanted[b.name].output) for h, b in zip(said, anatomy.blocks, strict=True)]
             return torch.stack([((a - b).norm() / b.norm()).double().cpu() for a, b in [*pairs, (last, logits)]])
 
         mine, foreign = [], []

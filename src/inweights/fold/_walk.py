@@ -14,7 +14,7 @@ from inweights.fold._chain import Call, Chain, filled
 from inweights.fold._sample import widened
 from inweights.fold._store import Store
 from inweights.models._hidden import hidden, run, vocabulary
-from inweights.models._run import steppable, takes_positions
+from inweights.models._stepping import steppable, takes_positions
 
 
 class Walk:

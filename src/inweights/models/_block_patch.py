@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -20,16 +20,16 @@ class Goal:
     """What the full context makes of the query tokens at one block: both `(tokens, width)`.
 
     - `read`: the input of the MLP, if the block has input controls.
-    - `said`: the block's output (before the norm, where a norm of the sum ends the block).
+    - `output`: the block's output (before the norm, where a norm of the sum ends the block).
     """
 
     read: Tensor | None
-    said: Tensor
+    output: Tensor
 
     def at(self, token: int) -> Goal:
         """The goal of one query token."""
         pick = slice(token, token + 1)
-        return Goal(None if self.read is None else self.read[pick], self.said[pick])
+        return Goal(None if self.read is None else self.read[pick], self.output[pick])
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,9 @@ class BlockPatch:
     - `added`: updates of the last matrices.
     - `moved`: changes of vectors (the scale or bias of a norm).
     - `residual`, `condition`, `rank`, `exact`: how far the solution can be trusted; see `theory.Solution`.
+    - `amplification`: `‖δ_out‖/‖δ_in‖` of the patched block, the largest over the query tokens, where `δ_in` is a
+      relative error of each coordinate of its input, as rounding makes them; `None` where it was not measured.
+    - `inversion`: how a norm on the branch was inverted; empty where there is none.
     """
 
     block: Block
@@ -50,16 +53,24 @@ class BlockPatch:
     condition: float = 1.0
     rank: int = 1
     exact: bool = True
+    amplification: float | None = None
+    inversion: str = ""
 
     def at(self, token: int) -> BlockPatch:
         """The changes for one query token."""
-        return BlockPatch(
-            self.block,
-            None if self.read is None else self.read[token],
-            {slot: update[token] for slot, update in self.added.items()},
-            {name: delta[token] for name, delta in self.moved.items()},
-            self.residual, self.condition, self.rank, self.exact,
-        )  # fmt: skip
+
+        # Fresh memory: kernels sum in another order where a slice is aligned in another way, and a proof must repeat
+        # the operations of the solution bit for bit.
+        def own(update: Update) -> Update:
+            picked = update[token]
+            return Update(picked.u.clone(), picked.v.clone())
+
+        return replace(
+            self,
+            read=None if self.read is None else own(self.read),
+            added={slot: own(update) for slot, update in self.added.items()},
+            moved={name: delta[token].clone() for name, delta in self.moved.items()},
+        )
 
     def parameters(self, model: nn.Module) -> dict[str, Tensor]:
         """The changed parameters, dense."""
@@ -94,8 +105,18 @@ def stacked(patches: Sequence[BlockPatch]) -> BlockPatch:
         first.block,
         None if first.read is None else beside([p.read for p in patches]),
         {slot: beside([p.added.get(slot) for p in patches]) for slot in slots},
-        {name: torch.cat([p.moved[name] for p in patches]) for name in first.moved},
+        _moved(patches),
+        amplification=max((p.amplification for p in patches if p.amplification is not None), default=None),
+        inversion=", ".join(dict.fromkeys(p.inversion for p in patches if p.inversion)),
     )
+
+
+def _moved(patches: Sequence[BlockPatch]) -> dict[str, Tensor]:
+    """The changes of vectors, one row for each token; zero for a token that leaves the vector as it is."""
+    like = {name: delta for p in patches for name, delta in p.moved.items()}
+    return {
+        name: torch.cat([p.moved.get(name, torch.zeros_like(delta)) for p in patches]) for name, delta in like.items()
+    }
 
 
 def _effect(read: Update, W: Tensor, control: Control) -> Tensor:

@@ -1,18 +1,82 @@
-"""Norms on the branch, which hide what the last matrix adds: their scale, their ε, and their stable inversion."""
+"""Norms on the branch, which hide what the last matrix adds: their scale, their ε, and three ways to invert them.
+
+All three make the branch equal to a goal, coordinate by coordinate: `m' ⊙ n(u') = goal`.
+
+- *naive*: `u' = u`, all of it in the scale (Theorem 1 of arXiv 2511.17864). Small coordinates of `n` make huge scales.
+- *stable*: the last matrix turns `u` to where the old scale comes closest to the goal (its appendix B); the scale
+  corrects what is left.
+- *balanced*: `n(u') ∝ √|goal|`, which among all solutions has the smallest `‖m'‖`, and so the smallest amplification
+  of an error of `n`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from inweights._errors import InputError
 from inweights.models._block_patch import BlockPatch, Goal
 from inweights.models._hidden import hidden
-from inweights.models._rerun import Rerun, cotangent, features, put
-from inweights.models._stable import closest
+from inweights.models._rerun import Rerun, carried, cotangent, features, put
+from inweights.models._stable import balanced, closest
 from inweights.models._tape import Tape
-from inweights.theory import Update, exchanged
+from inweights.theory import Update, exchanged, quotient
+
+Inversion = Literal["best", "naive", "stable", "balanced"]
+
+
+def inversions(
+    rerun: Rerun,
+    goal: Goal,
+    read: Update | None,
+    tape: Tape,
+    y: Tensor,
+    seen: dict[str, Tensor],
+    wanted: Inversion,
+) -> list[BlockPatch]:
+    """The ways that are asked for and that this norm and goal allow.
+
+    **Arguments:** `y` is the output of the block, `seen` the tensors before (`u`) and behind (`n`) its norm, all
+    `(1, n, width)`, on the graph of `tape`.
+    """
+    block, rows = rerun.block, rerun.rows
+    path = torch.autograd.grad(y, seen["n"], cotangent(y, rows), retain_graph=True)[0][0, rows]
+    delta = quotient((goal.output - y[0, rows]).detach(), path)
+    if block.shift:
+        return [BlockPatch(block, read, {}, {block.shift: delta}, inversion="shift")]
+    if not block.scale:
+        raise InputError("the norm on its branch has neither a scale nor a bias that could be changed.")
+    patches: list[BlockPatch] = []
+    problems: list[InputError] = []
+    for way in ("naive", "stable", "balanced") if wanted == "best" else (wanted,):
+        try:
+            patches.append(_inverted(way, rerun, read, tape, seen, delta))
+        except InputError as error:  # a coordinate that this way cannot reach: another may
+            problems.append(error)
+    if not patches:
+        raise problems[-1]
+    return patches
+
+
+def _inverted(
+    way: str, rerun: Rerun, read: Update | None, tape: Tape, seen: dict[str, Tensor], delta: Tensor
+) -> BlockPatch:
+    block, rows = rerun.block, rerun.rows
+    u, n = seen["u"], seen["n"]
+    if way == "naive":
+        shift = quotient(delta, _normalised(rerun, u.detach())[0, rows])
+        return BlockPatch(block, read, {}, {block.scale: shift}, inversion=way)
+    goal = (n[0, rows] + delta).detach()
+    scale = rerun.model.get_parameter(block.scale).detach() + _offset(rerun, u)
+    y = (closest(goal, scale) if way == "stable" else balanced(goal, scale)).to(goal.dtype)
+    size = u.detach()[0, rows].square().mean(-1, keepdim=True).sqrt()
+    size = torch.where(size > 0, size, 1.0)
+    multiplied, path = features(tape, u, rows, block)
+    added = carried(multiplied, quotient((size * y - u[0, rows]).detach(), path))
+    reached = _normalised(rerun, put(u.detach(), rows, size * y))[0, rows]
+    return BlockPatch(block, read, added, {block.scale: quotient(goal - scale * reached, reached)}, inversion=way)
 
 
 def _with(rerun: Rerun, name: str, value: float, u: Tensor) -> Tensor:
@@ -27,36 +91,10 @@ def _normalised(rerun: Rerun, u: Tensor) -> Tensor:
     return _with(rerun, rerun.block.scale, 1.0, u) - _with(rerun, rerun.block.scale, 0.0, u)
 
 
-def norm_shift(rerun: Rerun, u: Tensor, delta: Tensor) -> dict[str, Tensor]:
-    if rerun.block.shift:
-        return {rerun.block.shift: delta}
-    n = _normalised(rerun, u)[0, rerun.rows]
-    # A zero coordinate cannot be scaled into anything; the paper divides by one there.
-    return {rerun.block.scale: delta / torch.where(n == 0, 1.0, n)}
-
-
-def stable_norm(rerun: Rerun, read: Update | None, tape: Tape, seen: dict[str, Tensor], delta: Tensor) -> BlockPatch:
-    """The last matrix turns the branch to where the old scale serves best; the scale corrects what is left."""
-    block, rows = rerun.block, rerun.rows
-    u, n = seen["u"], seen["n"]
-    goal = (n[0, rows] + delta).detach()
-    W = rerun.model.get_parameter(block.scale).detach()
-    scale = W + _offset(rerun, u)
-    y = closest(goal, scale).to(goal.dtype)
-    size = u.detach()[0, rows].square().mean(-1, keepdim=True).sqrt()
-    multiplied, path = features(tape, u, rows, block)
-    wanted = (size * y - u[0, rows]).detach() / path
-    length = sum(f.square().sum(-1, keepdim=True) for f in multiplied.values())
-    added = {slot: Update(wanted.unsqueeze(-1), (f / length).unsqueeze(-1)) for slot, f in multiplied.items()}
-    turned = put(u.detach(), rows, size * y)
-    reached = _normalised(rerun, turned)[0, rows]
-    left = goal - scale * reached
-    return BlockPatch(block, read, added, {block.scale: left / torch.where(reached == 0, 1.0, reached)})
-
-
 def _offset(rerun: Rerun, u: Tensor) -> Tensor:
     """What the norm adds to its stored scale: 0, or 1 for Gemma."""
-    probe = u.detach()[:, :1]
+    probe = torch.ones_like(u[:, :1]).detach()
+    probe[..., ::2] = -1  # a norm that subtracts the mean makes nothing of a constant
     return (_with(rerun, rerun.block.scale, 0.0, probe) / _normalised(rerun, probe)).nanmean().round()
 
 
@@ -67,12 +105,12 @@ def static_target(
     block, rows, y = rerun.block, rerun.rows, hidden(out)
     if block.tail != "branch-norm":
         aim = seen["u"] if block.tail == "post-norm" else y
-        return (aim, (goal.said - aim[0, rows]).detach()), {}
+        return (aim, (goal.output - aim[0, rows]).detach()), {}
     # The norm fixes how much the branch adds, but for its ε: with a large scale, small inputs reach any goal.
     u, n = seen["u"], seen["n"]
     scale = torch.autograd.grad(y, n, cotangent(y, rows), retain_graph=True)[0][0, rows]
     stream = y[0, rows] - scale * n[0, rows]
-    g = ((goal.said - stream) / scale).detach()
+    g = quotient((goal.output - stream).detach(), scale)
     eps = _epsilon(rerun, u.detach())
     c = (2 * g.square().mean(-1).max()).sqrt()
     aims = g / c

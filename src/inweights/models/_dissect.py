@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from inweights.models._block import Block, Control, Tail
-from inweights.models._hidden import hidden, without_cache
+from inweights.models._hidden import hidden, stream, with_stream, without_cache
 from inweights.models._tape import Product, Tape, matrices
 
 
@@ -67,17 +67,12 @@ def dissect(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[st
 @contextmanager
 def _grounded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any, Tensor | None]]:
     """The block's inputs with the hidden states as a leaf of the graph."""
-    for i, a in enumerate(args):
-        if isinstance(a, Tensor) and a.is_floating_point() and a.ndim >= 3:
-            x = a.detach().clone().requires_grad_()
-            yield (*args[:i], x, *args[i + 1 :]), kwargs, x
-            return
-    for key, a in kwargs.items():
-        if isinstance(a, Tensor) and a.is_floating_point() and a.ndim == 3:
-            x = a.detach().clone().requires_grad_()
-            yield args, {**kwargs, key: x}, x
-            return
-    yield args, kwargs, None
+    x = stream(args, kwargs)
+    if x is None:
+        yield args, kwargs, None
+        return
+    leaf = x.detach().clone().requires_grad_()
+    yield *with_stream(args, kwargs, leaf), leaf
 
 
 @contextmanager
@@ -153,7 +148,7 @@ def _scales(goal: Tensor, source: Tensor, tokens: int) -> bool:
 
 
 def _diagonal(g1: Tensor, g2: Tensor, r: Tensor) -> bool:
-    if g1.shape[-1] != r.shape[0] or not bool((g1 != 0).any()):
+    if g1.shape[-1] != r.shape[0] or not bool((g1 != 0).any()) or not bool(g1.isfinite().all()):
         return False
     tolerance = 1e-6 if g1.dtype == torch.float64 else 1e-3
     return torch.allclose(g2, g1 * r, rtol=tolerance, atol=tolerance * float(g1.abs().max()))

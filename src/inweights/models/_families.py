@@ -14,7 +14,8 @@ from inweights._errors import InputError, unknown
 from inweights.models._anatomy import Anatomy, anatomy
 from inweights.models._hidden import run
 from inweights.models._precision import KeepFloat64
-from inweights.models._run import Mode, goals, inputs, solve
+from inweights.models._run import Mode, goals, solve
+from inweights.models._stepping import inputs
 from inweights.models._tiny import tiny
 from inweights.theory import exchanged
 

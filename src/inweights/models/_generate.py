@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from inweights._errors import InputError
-from inweights.models._hidden import run
-from inweights.models._patch import full_precision, patch
+from inweights._errors import InputError, out_of_memory
+from inweights.models._hidden import run, signature
+from inweights.models._patch import Patch, full_precision, solved
 from inweights.models._prompt import Prompt
-from inweights.models._run import inputs, step, steppable, takes_positions
+from inweights.models._stepping import inputs, step, steppable, takes_positions
 from inweights.models._twin import joined, twins
 
 
@@ -63,7 +63,7 @@ def plain(net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int, cache
     said: list[int] = []
     seen = 0
     for _ in range(0 if cached else new_tokens):
-        said.append(int(run(net, ids, **inputs(net, ids, positions))[0, -1].argmax()))
+        said.append(int(run(net, ids, last=1, **inputs(net, ids, positions))[0, -1].argmax()))
         ids = torch.cat([ids, torch.tensor([said[-1:]], device=ids.device)], 1)
         positions = torch.cat([positions, positions[:, -1:] + 1], 1)
     for _ in range(new_tokens if cached else 0):
@@ -89,14 +89,24 @@ def patched_cached(prompt: Prompt, new_tokens: int) -> list[int] | None:
     positions[1, prompt.left] = prompt.reduced_positions[0]
     rows = slice(prompt.context_tokens, None)
     cache: Any = None
+    keep: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in signature(net) else {}
     said: list[int] = []
     for _ in range(new_tokens):
         try:
             with joined(net, prompt.model.anatomy, rows):
                 out = net(
-                    input_ids=ids, position_ids=positions, attention_mask=seen, past_key_values=cache, use_cache=True
+                    input_ids=ids,
+                    position_ids=positions,
+                    attention_mask=seen,
+                    past_key_values=cache,
+                    use_cache=True,
+                    **keep,
                 )
-        except (RuntimeError, AttributeError, TypeError, ValueError):
+        except InputError:
+            raise
+        except (RuntimeError, AttributeError, TypeError, ValueError) as error:
+            if out_of_memory(error):  # to compute everything anew instead would be far slower, and need as much
+                raise
             return None
         if not bool(out.logits[:, -1].isfinite().all()):
             return None
@@ -116,8 +126,10 @@ def patched_anew(prompt: Prompt, new_tokens: int) -> list[int]:
     said: list[int] = []
     for _ in range(new_tokens):
         now = Prompt(model, ids[:, :-1], ids[:, -1:], positions=prompt.positions)
-        with patch(now).applied(model):
-            logits = run(net, now.reduced_ids, **inputs(net, now.reduced_ids, now.reduced_positions))
+        # The amplification is not asked for here: its run would only make this slower.
+        made = Patch("token", solved(now, "token", measure=False), 1, model.fingerprint)
+        with made.applied(model):
+            logits = run(net, now.reduced_ids, last=1, **inputs(net, now.reduced_ids, now.reduced_positions))
         said.append(int(logits[0, -1].argmax()))
         ids = torch.cat([ids, torch.tensor([[said[-1]]], device=ids.device)], 1)
     return said

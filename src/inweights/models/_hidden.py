@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from torch import Tensor, nn
@@ -17,9 +18,22 @@ def vocabulary(model: nn.Module) -> int:
     return len(first.weight)
 
 
-def run(model: nn.Module, ids: Tensor, **kwargs: Any) -> Tensor:
-    """The logits of a plain forward without caches."""
-    return model(input_ids=ids, use_cache=False, **kwargs).logits
+def run(model: nn.Module, ids: Tensor, *, last: int = 0, **kwargs: Any) -> Tensor:
+    """The logits of a plain forward without caches, `(batch, n, vocabulary)`; of the `last` tokens alone, if given.
+
+    Logits of a long context with a large vocabulary take more memory than the model: where the model can leave them
+    out (`logits_to_keep`), they are never computed.
+    """
+    if last and "logits_to_keep" in signature(model):
+        kwargs["logits_to_keep"] = last
+    logits = model(input_ids=ids, use_cache=False, **kwargs).logits
+    return logits[:, -last:] if last else logits
+
+
+def signature(model: nn.Module) -> Mapping[str, inspect.Parameter]:
+    """The arguments that the forward of a model takes."""
+    inner = getattr(model, "get_base_model", lambda: model)()  # an adapter's wrapper hides the signature
+    return inspect.signature(inner.forward).parameters
 
 
 def hidden(value: Any) -> Tensor:
@@ -44,6 +58,29 @@ def with_hidden(value: Any, new: Tensor) -> Any:
         return [new, *value[1:]]
     setattr(value, "logits" if hasattr(value, "logits") else "last_hidden_state", new)
     return value
+
+
+def stream(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor | None:
+    """The hidden states among the arguments of a block; `None` if there are none."""
+    place = _place(args, kwargs)
+    return None if place is None else (args[place] if isinstance(place, int) else kwargs[place])
+
+
+def with_stream(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], new: Tensor
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a block with other hidden states."""
+    place = _place(args, kwargs)
+    if isinstance(place, int):
+        return (*args[:place], new, *args[place + 1 :]), dict(kwargs)
+    return args, dict(kwargs) if place is None else {**kwargs, place: new}
+
+
+def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | str | None:
+    for i, a in enumerate(args):
+        if isinstance(a, Tensor) and a.is_floating_point() and a.ndim >= 3:
+            return i
+    return next((k for k, a in kwargs.items() if isinstance(a, Tensor) and a.is_floating_point() and a.ndim == 3), None)
 
 
 def is_cache(value: Any) -> bool:

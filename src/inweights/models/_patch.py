@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
 from inweights.models._block_patch import BlockPatch
+from inweights.models._branch_norm import Inversion
 from inweights.models._load import Model, as_model
 from inweights.models._precision import KeepFloat64
 from inweights.models._prompt import Prompt
 from inweights.models._run import Mode, goals, solve
 from inweights.theory import exchanged
+
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3}
+"""Largest logit errors that a proof allows; nothing is promised in lower precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +85,8 @@ class Patch:
                 "condition": b.condition,
                 "residual": b.residual,
                 "exact": b.exact,
+                "amplification": b.amplification,
+                "inversion": b.inversion,
                 "read_norm": 0.0 if b.read is None else float(b.read.frobenius().max()),
                 "added_norm": max(
                     (
@@ -89,6 +97,25 @@ class Patch:
                 ),
             }
             for b in self.blocks
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What threatens the result, one sentence each: blocks that together amplify rounding beyond the tolerance."""
+        gains = [1.0 if b.amplification is None else b.amplification for b in self.blocks]
+        if not gains:
+            return []
+        # An error that rounding makes in block i is amplified by all blocks behind it.
+        behind = list(accumulate(reversed(gains[1:]), operator.mul, initial=1.0))[::-1]
+        worst = max(range(len(behind)), key=lambda i: behind[i])
+        some = next(t for b in self.blocks for t in (*b.moved.values(), *(u.u for u in b.added.values())))
+        eps = torch.finfo(some.dtype).eps
+        if eps * behind[worst] <= TOLERANCE.get(some.dtype, 1.0):
+            return []
+        return [
+            f"The patched blocks behind {self.blocks[worst].block.name} amplify an error {behind[worst]:.0e} times: the "
+            "patch is exact where the very operations are repeated that it was solved with (same device, same kernels, "
+            "one token at a time), and elsewhere rounding may show in the logits."
         ]
 
     def save(self, path: str | Path) -> Path:
@@ -130,11 +157,11 @@ def full_precision(model: Model) -> Any:
 
 
 @overload
-def patch(prompt: Prompt, mode: Mode = "token", *, stable: bool | None = None) -> Patch: ...
+def patch(prompt: Prompt, mode: Mode = "token", *, inversion: Inversion = "best") -> Patch: ...
 @overload
-def patch(prompt: Sequence[Prompt], mode: Mode = "token", *, stable: bool | None = None) -> list[Patch]: ...
+def patch(prompt: Sequence[Prompt], mode: Mode = "token", *, inversion: Inversion = "best") -> list[Patch]: ...
 def patch(
-    prompt: Prompt | Sequence[Prompt], mode: Mode = "token", *, stable: bool | None = None
+    prompt: Prompt | Sequence[Prompt], mode: Mode = "token", *, inversion: Inversion = "best"
 ) -> Patch | list[Patch]:
     """The patch that stands for what the prompt folds.
 
@@ -142,13 +169,22 @@ def patch(
 
     - `prompt`: an `iw.Prompt`; a list of them gives a list of patches.
     - `mode`: `"token"`, `"static"` or `"output"`; see `Patch`.
-    - `stable`: follow the rounding of the changed weights from block to block, and invert norms stably. On by default
-      below float64. (It changes nothing in static mode, where every block is run with its changes anyway.)
+    - `inversion`: in token mode, how a norm on the branch (as in Gemma) is inverted: `"naive"`, `"stable"` or
+      `"balanced"` (see `_branch_norm.py`), or `"best"`: whichever has the smallest error in each block.
     """
     if not isinstance(prompt, Prompt):
-        return [patch(p, mode, stable=stable) for p in prompt]
+        return [patch(p, mode, inversion=inversion) for p in prompt]
     if mode not in ("token", "static", "output"):
         raise InputError(f"`mode` is {mode!r}, but must be 'token', 'static' or 'output'.")
+    if inversion not in get_args(Inversion):
+        raise InputError(f"`inversion` is {inversion!r}, but must be one of {', '.join(get_args(Inversion))}.")
+    return Patch(mode, solved(prompt, mode, inversion), prompt.asked, prompt.model.fingerprint)
+
+
+def solved(
+    prompt: Prompt, mode: Mode, inversion: Inversion = "best", *, measure: bool = True
+) -> tuple[BlockPatch, ...]:
+    """The changes of each block; with the amplification of each, if `measure`."""
     model = prompt.model
     require_supported(model)
     with full_precision(model):
@@ -161,9 +197,10 @@ def patch(
             prompt.reduced_positions,
             prompt.reduced_rows,
             mode,
-            model.dtype != torch.float64 if stable is None else stable,
+            inversion,
+            measure=measure,
         )
-    return Patch(mode, tuple(blocks), prompt.asked, model.fingerprint)
+    return tuple(blocks)
 
 
 def require_supported(model: Model) -> None:

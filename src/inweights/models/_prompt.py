@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from inweights._errors import InputError, Problems
 from inweights.models._hidden import vocabulary
 from inweights.models._load import Model, as_model
-from inweights.models._run import inputs, takes_positions
+from inweights.models._stepping import inputs, takes_positions
 
 Text = str | list[int] | Tensor
 

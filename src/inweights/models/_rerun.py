@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from inweights._errors import InputError
 from inweights.models._block import Block
 from inweights.models._block_patch import Slot
-from inweights.models._hidden import without_cache
+from inweights.models._hidden import stream, with_stream, without_cache
 from inweights.models._tape import Product, Tape
-from inweights.theory import Update
+from inweights.theory import Update, pseudoinverse
 
 
 class Rerun:
@@ -34,10 +34,27 @@ class Rerun:
         self.restore = restore
         self.args, self.kwargs = (args, kwargs) if restore else without_cache(args, kwargs)
 
-    def __call__(self, tape: Tape | None = None) -> tuple[Any, dict[str, Tensor]]:
-        """The block's output, and the tensors around its norm, if its tail has one."""
+    def noise(self) -> Tensor | None:
+        """A relative error of every coordinate of the block's input at the query tokens, `(1, n, width)`.
+
+        As large as the square root of the machine epsilon: far above rounding, far below the block's own bends.
+        `None` where the input is not among the block's arguments.
+        """
+        x = stream(self.args, self.kwargs)
+        if x is None or x.ndim != 3:
+            return None
+        generator = torch.Generator().manual_seed(0)
+        shares = torch.randn(len(self.rows), x.shape[-1], generator=generator, dtype=torch.float64).to(x)
+        return put(torch.zeros_like(x), self.rows, x[0, self.rows] * shares * torch.finfo(x.dtype).eps ** 0.5)
+
+    def __call__(self, tape: Tape | None = None, noise: Tensor | None = None) -> tuple[Any, dict[str, Tensor]]:
+        """The block's output, and the tensors around its norm, if its tail has one; `noise` is added to its input."""
         if self.restore:
             self.restore()
+        args, kwargs = self.args, self.kwargs
+        x = stream(args, kwargs)
+        if noise is not None and x is not None:
+            args, kwargs = with_stream(args, kwargs, x + noise)
         seen: dict[str, Tensor] = {}
         hooks = []
         if self.block.norm:
@@ -55,10 +72,10 @@ class Rerun:
             hooks = [norm.register_forward_pre_hook(before), norm.register_forward_hook(after)]
         try:
             if tape is None:
-                out = self.module.forward(*self.args, **self.kwargs)
+                out = self.module.forward(*args, **kwargs)
             else:
                 with tape:
-                    out = self.module.forward(*self.args, **self.kwargs)
+                    out = self.module.forward(*args, **kwargs)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -134,28 +151,42 @@ def features(tape: Tape, aim: Tensor, rows: Tensor, block: Block) -> tuple[dict[
         torch.autograd.grad(aim, made, cotangent(aim, rows, w), retain_graph=True)
         for w in (None, count % 16 + 1, count // 16 + 1)
     )
-    n, width = len(rows), aim.shape[-1]
-    scale = aim.new_zeros(n, width)
-    found: dict[Slot, Tensor] = {}
+    n = len(rows)
+    parts: list[tuple[Slot, int, Tensor, Tensor]] = []
     for p, once, low, high in zip(products, ones, ramp, tens, strict=True):
         g1, g2, g3 = p.rows(once), p.rows(low), p.rows(high)
         for e, r in (g1 != 0).any(-1).nonzero().tolist():
             k = int(g1[e, r].abs().argmax())
             digits = [round(float(g[e, r, k] / g1[e, r, k])) - 1 for g in (g2, g3)]
-            token = min(max(digits[0] + 16 * digits[1], 0), n - 1)
-            if not bool(scale[token].any()):
-                scale[token] = g1[e, r]
-            share = (g1[e, r] * scale[token]).sum() / scale[token].square().sum()
             slot = (p.name, -1 if p.experts is None else p.experts.start + e)
-            if slot not in found:
-                found[slot] = p.x.new_zeros(n, p.x.shape[-1])
-            found[slot][token] += (share * p.x[e, r]).detach()
+            parts.append((slot, min(max(digits[0] + 16 * digits[1], 0), n - 1), g1[e, r], p.x[e, r].detach()))
+    # Of the experts that serve a token, the one that counts most sets its scale: others may count for nearly nothing.
+    scale = aim.new_zeros(n, aim.shape[-1])
+    for _, token, g, _ in parts:
+        if g.abs().max() > scale[token].abs().max():
+            scale[token] = g
+    largest = scale.abs().amax(-1)
+    result: dict[Slot, Tensor] = {}
+    for slot, token, g, x in parts:
+        unit = scale[token] / largest[token]
+        share = (g / largest[token] * unit).sum() / unit.square().sum()
+        result.setdefault(slot, x.new_zeros(n, len(x)))[token] += share * x
     if not bool(scale.any(-1).all()):
         raise InputError(
             f"The last matrices of {block.name} do not reach each query token by themselves (something behind them "
             "mixes tokens), so one change for several tokens cannot be solved: use token mode."
         )
-    return found, scale
+    return result, scale
+
+
+def carried(multiplied: Mapping[Slot, Tensor], delta: Tensor) -> dict[Slot, Update]:
+    """Updates of the last matrices that add `delta` for each token: `δ fᵀ/‖f‖²`, with `f` all their features.
+
+    `multiplied` is `{slot: (tokens, in)}`, `delta` is `(tokens, out)`.
+    """
+    v = pseudoinverse(torch.cat(list(multiplied.values()), -1))
+    parts = v.split([f.shape[-1] for f in multiplied.values()], -1)
+    return {slot: Update(delta.unsqueeze(-1), part.unsqueeze(-1)) for slot, part in zip(multiplied, parts, strict=True)}
 
 
 def split(update: Update, features: Mapping[Slot, Tensor]) -> list[Update]:

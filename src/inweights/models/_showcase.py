@@ -12,7 +12,7 @@ from inweights.models._hidden import run
 from inweights.models._load import load
 from inweights.models._patch import patch
 from inweights.models._prompt import Prompt
-from inweights.models._run import inputs
+from inweights.models._stepping import inputs
 from inweights.models._trace import Trace, trace
 from inweights.models._verify import Proof, verify
 

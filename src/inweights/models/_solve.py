@@ -1,26 +1,30 @@
-"""The changes of one block, given what it must say: input controls first, then whatever is still missing.
+"""The changes of one block, given what it must output: input controls first, then whatever is still missing.
 
-Whatever the input update leaves undone, the output control adds: `δ` is measured on the block as it is by then,
-so errors do not pass from layer to layer, and blocks without an input control need nothing special.
+Whatever the input update leaves undone, the output control adds: `δ` is measured on the block as it is by then, so
+blocks without an input control need nothing special. What is returned beside the changes is the *actual* output of the
+changed block, rounding included: the next block is solved on it, so errors do not accumulate (Algorithm 1 of
+arXiv 2511.17864).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from inweights.models._block_patch import BlockPatch, Goal
-from inweights.models._branch_norm import norm_shift, stable_norm, static_target
+from inweights.models._branch_norm import Inversion, inversions, static_target
 from inweights.models._hidden import hidden, with_hidden
-from inweights.models._rerun import Rerun, Steer, cotangent, features, leaves, put, split
+from inweights.models._rerun import Rerun, Steer, carried, features, leaves, split
 from inweights.models._rerun import read as read_input
-from inweights.theory import Update, exchanged, least_squares
+from inweights.theory import exchanged, least_squares, quotient, rank_one
 
 
-def solve_static(rerun: Rerun, goal: Goal) -> tuple[BlockPatch, Any]:
-    """One change for all query tokens, and the block's output with it."""
+def solve_static(rerun: Rerun, goal: Goal, *, measure: bool = True) -> tuple[BlockPatch, Any]:
+    """One change for all query tokens, and the block's actual output with it."""
     block, model, rows = rerun.block, rerun.model, rerun.rows
     read, new = None, {}
     if goal.read is not None:
@@ -33,59 +37,100 @@ def solve_static(rerun: Rerun, goal: Goal) -> tuple[BlockPatch, Any]:
             out, seen = rerun(tape)
             target, moved = static_target(rerun, goal, out, seen)
             multiplied, scale = features(tape, target[0], rows, block)
-    solved = least_squares(torch.cat(list(multiplied.values()), -1), target[1] / scale)
+    solved = least_squares(torch.cat(list(multiplied.values()), -1), quotient(target[1], scale))
     added = dict(zip(multiplied, split(solved.update, multiplied), strict=True))
     patch = BlockPatch(
         block, read, added, moved,
         float(solved.residual), float(solved.condition), int(solved.rank), bool(solved.exact),
     )  # fmt: skip
     with exchanged(model, patch.parameters(model)):
+        noise = rerun.noise() if measure else None
+        noisy = None if noise is None else rerun(noise=noise)[0]
         out, _ = rerun()
+    if noise is not None:
+        patch = replace(patch, amplification=_amplification(rerun, noise, hidden(noisy), hidden(out)))
     return patch, out
 
 
-def solve_token(rerun: Rerun, goal: Goal, *, whole: bool = False, stable: bool = False) -> tuple[BlockPatch, Any]:
-    """A change for each query token, and the block's output with all of them.
+def solve_token(
+    rerun: Rerun, goal: Goal, *, whole: bool = False, inversion: Inversion = "best", measure: bool = True
+) -> tuple[BlockPatch, Any]:
+    """A change for each query token, and the block's actual output with all of them.
 
-    `whole` leaves the input controls alone: the output control carries the whole effect. `stable` is for low
-    precision: norms are inverted stably, and the output is what the *rounded* changes really make of it, so that the
-    next block corrects what rounding did.
+    - `whole` leaves the input controls alone: the output control carries the whole effect.
+    - `inversion`: how a norm on the branch is inverted; `"best"` tries all ways and takes the one with the smallest
+      error.
+    - `measure`: also measure the amplification of the patched block, at the cost of one more run of it.
     """
-    block, model, rows = rerun.block, rerun.model, rerun.rows
+    block, rows = rerun.block, rerun.rows
     read, steer = None, None
     if goal.read is not None and not whole:
         z, tokens = read_input(rerun)
-        dz = goal.read - z
-        read = Update(dz.unsqueeze(-1), (z / z.square().sum(-1, keepdim=True)).unsqueeze(-1))
-        steer = Steer(rerun, z, dz, tokens)
-    tape = leaves(model, block, steer)
+        read = rank_one(z, goal.read - z)
+        steer = Steer(rerun, z, goal.read - z, tokens)
+    tape = leaves(rerun.model, block, steer)
     with torch.enable_grad():
         out, seen = rerun(tape)
-        y = hidden(out)
         if block.tail == "branch-norm":
-            scale = torch.autograd.grad(y, seen["n"], cotangent(y, rows), retain_graph=True)[0][0, rows]
-            delta = (goal.said - y[0, rows]).detach() / scale
-            if stable and block.scale and not block.shift:
-                patch = stable_norm(rerun, read, tape, seen, delta)
-            else:
-                patch = BlockPatch(block, read, {}, norm_shift(rerun, seen["u"].detach(), delta))
-            said = put(y.detach(), rows, goal.said)
-            return patch, with_hidden(out, _said(rerun, patch, said) if stable else said)
-        aim = seen["u"] if block.tail == "post-norm" else y
-        multiplied, scale = features(tape, aim, rows, block)
-    delta = (goal.said - aim[0, rows]).detach() / scale
-    size = sum(f.square().sum(-1, keepdim=True) for f in multiplied.values())
-    added = {slot: Update(delta.unsqueeze(-1), (f / size).unsqueeze(-1)) for slot, f in multiplied.items()}
-    patch = BlockPatch(block, read, added)
-    said = put(aim.detach(), rows, goal.said)
-    if block.tail == "post-norm":
-        said = put(y.detach(), rows, model.get_submodule(block.norm)(said)[0, rows])
-    return patch, with_hidden(out, _said(rerun, patch, said) if stable else said)
+            candidates = inversions(rerun, goal, read, tape, hidden(out), seen, inversion)
+        else:
+            aim = seen["u"] if block.tail == "post-norm" else hidden(out)
+            multiplied, scale = features(tape, aim, rows, block)
+            delta = quotient((goal.output - aim[0, rows]).detach(), scale)
+            candidates = [BlockPatch(block, read, carried(multiplied, delta))]
+    if len(candidates) == 1 and not measure:
+        return candidates[0], _actual(rerun, candidates[0])[0]
+    return _best(rerun, candidates, goal)
 
 
-def _said(rerun: Rerun, patch: BlockPatch, ideal: Tensor) -> Tensor:
-    """What the block really says with each token's changes in place: it is run again for each of them."""
+def _best(rerun: Rerun, candidates: Sequence[BlockPatch], goal: Goal) -> tuple[BlockPatch, Any]:
+    """The candidate with the smallest error, and the block's actual output with it.
+
+    The error of a candidate is what it misses by itself and what rounding of its input adds to that: a change that is
+    exact on paper but amplifies every rounding error a millionfold is worth little.
+    """
+    noise = rerun.noise()
+    tried: list[tuple[float, BlockPatch, Any]] = []
+    for patch in candidates:
+        out, noisy = _actual(rerun, patch, noise)
+        miss = (hidden(out)[0, rerun.rows] - goal.output).norm()
+        if noise is None or noisy is None:
+            tried.append((float(miss), patch, out))
+            continue
+        eps = torch.finfo(noise.dtype).eps
+        spread = (hidden(noisy) - hidden(out))[0, rerun.rows].norm() * eps**0.5
+        gain = _amplification(rerun, noise, hidden(noisy), hidden(out))
+        tried.append((float(miss + spread), replace(patch, amplification=gain), out))
+    _, patch, out = min(tried, key=lambda t: t[0] if t[0] == t[0] else torch.inf)  # NaN comes last
+    if patch.inversion != tried[-1][1].inversion:  # a cache must hold what the chosen one writes to it
+        out, _ = _actual(rerun, patch)
+    return patch, out
+
+
+def _actual(rerun: Rerun, patch: BlockPatch, noise: Tensor | None = None) -> tuple[Any, Any]:
+    """The output of the block with each token's changes in place; and the same where `noise` is added to its input.
+
+    The run without noise comes last, so that a cache holds what it wrote.
+    """
+    clean = noisy = None
     for i, row in enumerate(rerun.rows.tolist()):
         with exchanged(rerun.model, patch.at(i).parameters(rerun.model)):
-            ideal[0, row] = hidden(rerun()[0])[0, row]
-    return ideal
+            disturbed = None if noise is None else rerun(noise=noise)[0]
+            out, _ = rerun()
+        if clean is None:
+            clean, noisy = out, disturbed
+            if hidden(out).shape[1] == 1:
+                return clean, noisy
+            # The other rows are left to the block without changes, or to the changes of their own.
+            plain = hidden(rerun()[0])
+            y, x = plain.clone(), plain.clone()
+        y[0, row] = hidden(out)[0, row]
+        if disturbed is not None:
+            x[0, row] = hidden(disturbed)[0, row]
+    return with_hidden(clean, y), None if noisy is None else with_hidden(noisy, x)
+
+
+def _amplification(rerun: Rerun, noise: Tensor, noisy: Tensor, out: Tensor) -> float:
+    """`‖δ_out‖/‖δ_in‖`, the largest over the query tokens."""
+    grown = (noisy - out)[0, rerun.rows].double().norm(dim=-1)
+    return float((grown / noise[0, rerun.rows].double().norm(dim=-1)).max())

@@ -10,6 +10,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from inweights._errors import InputError
+
+
+def balanced(goal: Tensor, scale: Tensor) -> Tensor:
+    """The `y` with `mean y² = 1` for which `m ⊙ y = goal` has the solution `m` of smallest norm; `(..., width)`.
+
+    With `m = goal/y`, `Σ goal²/y²` is smallest where `y² ∝ |goal|`. Signs are those that leave the signs of the old
+    `scale`, and coordinates that need nothing stay zero.
+    """
+    goal, scale = goal.double(), scale.double().expand_as(goal)
+    signs = torch.where((goal < 0) != (scale < 0), -1.0, 1.0)
+    mean = goal.abs().mean(-1, keepdim=True)
+    if bool((mean == 0).any()):
+        raise InputError("`goal` is zero for a whole token, and no direction serves it best.")
+    return signs * (goal.abs() / mean).sqrt()
+
 
 def closest(goal: Tensor, scale: Tensor, rounds: int = 200) -> Tensor:
     """The `y` with `mean y² = 1` for which `scale ⊙ y` is closest to `goal`; all `(..., width)`, in float64.

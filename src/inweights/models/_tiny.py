@@ -13,8 +13,8 @@ from torch import nn
 
 from inweights._errors import InputError, unknown
 
-_LAYERS = 3
-"""How many layers, where the family has fewer kinds of layers than that."""
+SHALLOW = 3
+"""How many layers a tiny model has, where the family has fewer kinds of layers than that."""
 
 _SIZES: dict[str, Any] = {
     size: value
@@ -24,7 +24,6 @@ _SIZES: dict[str, Any] = {
         (32, "hidden_size n_embd d_model embedding_size emb_dim embedding_dim lru_width"),
         (32, "shared_intermediate_size ple_embed_dim hidden_size_global shape_embed_dim pronunciation_embed_dim"),
         (99, "shape_vocab_size pronunciation_vocab_size encoder_hash_byte_group_vocab"),
-        (_LAYERS, "num_hidden_layers n_layer num_layers n_layers decoder_layers num_decoder_layers num_blocks"),
         (1, "encoder_layers num_encoder_layers depth num_residual_layers"),
         (4, "num_attention_heads n_head num_heads n_heads attention_heads linear_num_heads"),
         (4, "decoder_attention_heads encoder_attention_heads num_decoder_attention_heads num_encoder_attention_heads"),
@@ -65,6 +64,11 @@ _SIZES: dict[str, Any] = {
     )
     for size in sizes.split()
 }
+
+_DEPTHS = {
+    "num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "num_decoder_layers", "num_blocks",
+}  # fmt: skip
+"""How configurations call the number of layers."""
 
 _FILLED = {
     "head_dim",
@@ -138,8 +142,17 @@ _OVERRIDES: dict[str, dict[str, Any]] = {
 def tiny(model_type: str, seed: int = 0) -> nn.Module:
     """A small random float64 model of a family of transformers' causal language models, in evaluation mode.
 
-    Every parameter is random, also those that start as zeros or ones: what holds here holds for trained weights.
-    The same family and seed give the same model.
+    Every parameter is random, also those that start as zeros or ones. The same family and seed give the same model.
+    """
+    model = build(model_type, seed)
+    _randomise(model, seed)
+    return model
+
+
+def build(model_type: str, seed: int = 0, layers: int = SHALLOW, tied: bool | None = None) -> nn.Module:
+    """A small float64 model of a family with at least `layers` layers, its parameters as transformers starts them.
+
+    `tied` sets whether embedding and head share their matrix, where the family has that choice.
     """
     import transformers
     from transformers.models.auto import modeling_auto
@@ -153,17 +166,32 @@ def tiny(model_type: str, seed: int = 0) -> nn.Module:
         torch.manual_seed(seed)
         try:
             kind = getattr(transformers, families[model_type])
-            config = _shrunk(kind.config_class, _OVERRIDES.get(model_type, {}))
+            config = _shrunk(kind.config_class, _repeated(_OVERRIDES.get(model_type, {}), layers), layers, tied)
             model = kind._from_config(config, attn_implementation="eager", experts_implementation="eager")
         except Exception as e:
             reason = " ".join(str(e).split()).split(". ")[0].rstrip(".")
             raise InputError(f"No tiny {model_type!r} model can be made: {reason}.") from e
-        model = model.double().eval()
-    _randomise(model, seed)
-    return model
+        return model.double().eval()
 
 
-def _shrunk(kind: Any, overrides: dict[str, Any]) -> Any:
+def _repeated(overrides: dict[str, Any], layers: int) -> dict[str, Any]:
+    """The same overrides for more layers: lists that name a kind for each layer are repeated."""
+    if layers <= SHALLOW:
+        return overrides
+
+    def longer(key: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return _repeated(value, layers)
+        if key in _DEPTHS:
+            return -(-layers // value) * value
+        if isinstance(value, list) and len(value) >= SHALLOW and all(isinstance(v, str) for v in value):
+            return value * -(-layers // len(value))
+        return value
+
+    return {key: longer(key, value) for key, value in overrides.items()}
+
+
+def _shrunk(kind: Any, overrides: dict[str, Any], depth: int, tied: bool | None) -> Any:
     """A configuration of this class with small sizes.
 
     The sizes go through its constructor, so that whatever it derives from them stays consistent.
@@ -175,18 +203,22 @@ def _shrunk(kind: Any, overrides: dict[str, Any]) -> Any:
     given: dict[str, Any] = {}
     for key, value in default.items():
         if isinstance(value, PreTrainedConfig):
-            given[key] = _shrunk(type(value), overrides.get(key, {}))
+            given[key] = _shrunk(type(value), overrides.get(key, {}), depth, tied)
+        elif key in _DEPTHS and value is not None:
+            given[key] = depth
         elif key in _SIZES and not isinstance(value, bool) and (value is not None or key in _FILLED):
             given[key] = _SIZES[key]
         elif key == "is_decoder":
             given[key] = True
+        elif key == "tie_word_embeddings" and tied is not None:
+            given[key] = tied
     if "kv_lora_rank" in given:  # latent attention has no groups of heads
         given["num_key_value_heads"] = _SIZES["num_attention_heads"]
-    return kind(**given | _layers(default) | own)
+    return kind(**given | _layers(default, depth) | own)
 
 
-def _layers(default: dict[str, Any]) -> dict[str, Any]:
-    """As few layers as show every kind of layer once, where the configuration lists what each layer is."""
+def _layers(default: dict[str, Any], depth: int) -> dict[str, Any]:
+    """As few layers as show every kind of layer, and at least `depth`, where the configuration lists the kinds."""
     count = next((default[k] for k in ("num_hidden_layers", "num_layers") if isinstance(default.get(k), int)), 0)
     # A list in which nothing comes twice holds the numbers of some layers: the constructor makes it anew.
     lists = {
@@ -197,7 +229,7 @@ def _layers(default: dict[str, Any]) -> dict[str, Any]:
     if not lists:
         return {}
     kinds = list(dict.fromkeys(zip(*lists.values(), strict=True)))
-    layers = (kinds * _LAYERS)[: max(_LAYERS, len(kinds))]
+    layers = (kinds * depth)[: max(depth, len(kinds))]
     return {"num_hidden_layers": len(layers), **dict(zip(lists, map(list, zip(*layers, strict=True)), strict=True))}
 
 

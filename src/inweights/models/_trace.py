@@ -16,12 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from inweights._errors import InputError, out_of_memory
 from inweights.models._block import Block, Control
 from inweights.models._block_patch import BlockPatch
+from inweights.models._hidden import signature
 from inweights.models._patch import full_precision, require_supported
 from inweights.models._prompt import Prompt
-from inweights.models._run import goals, solve, takes_positions
+from inweights.models._run import goals, solve
+from inweights.models._stepping import takes_positions
 from inweights.models._twin import owner, twins
+from inweights.theory import pseudoinverse
 
 Factors = dict[str, list[tuple[Tensor, Tensor]]]
 """For `"input"` and `"output"`: the factors `(u, v)` of each block's updates, one row for each copy."""
@@ -98,10 +102,13 @@ def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int) -> tuple[Factors
     try:
         found = packed(prompt, keeps, piece)
     except (RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:
+        if isinstance(error, InputError) or out_of_memory(error):
+            raise
         return {}, (str(error).strip().splitlines() or [type(error).__name__])[0]
     plain, _ = one_by_one(prompt, keeps[-1:])
     for mine, other in zip(found["input"], plain["input"], strict=True):
-        if float((mine[0][-1] - other[0][0]).norm()) > 1e-2 * float(other[0][0].norm()):
+        # Written so that NaN counts as a difference.
+        if not float((mine[0][-1] - other[0][0]).norm()) <= 1e-2 * float(other[0][0].norm()):
             return {}, "its attention does not see just what the mask allows"
     return found, ""
 
@@ -150,8 +157,9 @@ def one_by_one(prompt: Prompt, keeps: Tensor) -> tuple[Factors, tuple[Block, ...
             rows = torch.arange(len(seen) - prompt.asked, len(seen), device=seen.device)
             wanted, _ = goals(net, model.anatomy, prompt.ids[:, seen], rows, seen.unsqueeze(0))
             patches = solve(
-                net, model.anatomy, wanted, prompt.reduced_ids, prompt.reduced_positions, prompt.reduced_rows, "token"
-            )
+                net, model.anatomy, wanted, prompt.reduced_ids, prompt.reduced_positions, prompt.reduced_rows, "token",
+                measure=False,
+            )  # fmt: skip
             each.append([p.at(prompt.asked - 1) for p in patches])
     found: Factors = {"input": [], "output": []}
     for copies in zip(*each, strict=True):
@@ -200,7 +208,8 @@ def packed(prompt: Prompt, keeps: Tensor, piece: int) -> Factors:
     own = torch.ones(q, q, dtype=torch.bool, device=device).tril()
     with torch.no_grad(), full_precision(model):
         everything = torch.arange(n + q, device=device).unsqueeze(0)
-        first = net(input_ids=prompt.ids[:, :n], position_ids=everything[:, :n], use_cache=True)
+        keep: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in signature(net) else {}
+        first = net(input_ids=prompt.ids[:, :n], position_ids=everything[:, :n], use_cache=True, **keep)
         cache = first.past_key_values
         for rows in keeps.split(piece):
             m = len(rows)
@@ -212,6 +221,7 @@ def packed(prompt: Prompt, keeps: Tensor, piece: int) -> Factors:
             added = torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill(~mask, low)
             with Copies(net, model.anatomy.blocks, m, q) as copies:
                 net(
+                    **keep,
                     input_ids=prompt.ids[:, n:].repeat(1, m),
                     position_ids=everything[:, n:].repeat(1, m),
                     attention_mask=added.reshape(1, 1, m * q, n + m * q),
@@ -309,9 +319,9 @@ class Copies(ExitStack):
         for b in self.blocks:
             z, bare, h = (self.seen[b.name, key] for key in ("z", "z-bare", "h"))
             stack = torch.cat([_matrix(self.net, c) for c in b.inputs])
-            found["input"].append(((z - bare) @ stack.mT, bare / bare.square().sum(-1, keepdim=True)))
+            found["input"].append(((z - bare) @ stack.mT, pseudoinverse(bare)))
             delta = self.seen[b.name, "v"] - self.seen[b.name, "v-bare"]
-            found["output"].append((delta, h / h.square().sum(-1, keepdim=True)))
+            found["output"].append((delta, pseudoinverse(h)))
         return found
 
 

@@ -17,6 +17,7 @@ from inweights._errors import InputError
 from inweights.models._anatomy import Anatomy
 from inweights.models._block import Block
 from inweights.models._hidden import hidden, with_hidden
+from inweights.theory import pseudoinverse
 
 
 def twins(anatomy: Anatomy, model: nn.Module) -> str:
@@ -49,9 +50,8 @@ def _hooks(model: nn.Module, block: Block, rows: slice) -> list[Any]:
     def read(_: nn.Module, args: tuple[Any, ...], out: Tensor) -> Tensor:
         # ΔW = (W Δz) zᵀ/‖z‖², and W Δz is the difference of what the matrix says in the two rows.
         z = args[0][1, rows]
-        v = z / z.square().sum(-1, keepdim=True)
         out = out.clone()
-        out[1, rows] += (out[0, rows] - out[1, rows]) * (v * z).sum(-1, keepdim=True)
+        out[1, rows] += (out[0, rows] - out[1, rows]) * (pseudoinverse(z) * z).sum(-1, keepdim=True)
         return out
 
     def last(_: nn.Module, args: tuple[Any, ...]) -> None:
@@ -59,8 +59,7 @@ def _hooks(model: nn.Module, block: Block, rows: slice) -> list[Any]:
 
     def said(_: nn.Module, args: tuple[Any, ...], out: Any) -> Any:
         y, h = hidden(out).clone(), inner["h"]
-        v = h / h.square().sum(-1, keepdim=True)
-        y[1, rows] += (y[0, rows] - y[1, rows]) * (v * h).sum(-1, keepdim=True)
+        y[1, rows] += (y[0, rows] - y[1, rows]) * (pseudoinverse(h) * h).sum(-1, keepdim=True)
         return with_hidden(out, y)
 
     hooks = [owner(model, c.name).register_forward_hook(read) for c in block.inputs]

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from inweights._errors import InputError
 from inweights.models._hidden import run
-from inweights.models._patch import Patch, full_precision
+from inweights.models._patch import TOLERANCE, Patch, full_precision
 from inweights.models._prompt import Prompt
-from inweights.models._run import inputs, step, steppable
+from inweights.models._stepping import inputs, step, steppable
+from inweights.theory import require_finite
 
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3}
 SHARE = 1e-2
 STATIC_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3}
 
@@ -47,14 +47,16 @@ def verify(prompt: Prompt, patch: Patch) -> Proof:
     if patch.mode != "static" and patch.tokens != prompt.asked:
         raise InputError(f"This patch was made for {patch.tokens} query tokens, but the query has {prompt.asked}.")
     with torch.no_grad(), full_precision(model):
-        prompted = run(net, prompt.ids, **inputs(net, prompt.ids, None))[0, prompt.query_rows]
+        last = prompt.asked
+        prompted = run(net, prompt.ids, last=last, **inputs(net, prompt.ids, None))[0]
         ids, positions = prompt.reduced_ids, prompt.reduced_positions
-        bare = run(net, ids, **inputs(net, ids, positions))[0, prompt.reduced_rows]
+        bare = run(net, ids, last=last, **inputs(net, ids, positions))[0]
         if patch.mode == "static":
             with patch.applied(model):
-                patched = run(net, ids, **inputs(net, ids, positions))[0, prompt.reduced_rows]
+                patched = run(net, ids, last=last, **inputs(net, ids, positions))[0]
         else:
             patched = token_by_token(prompt, patch)
+    require_finite(prompted=prompted, bare=bare, patched=patched)
     error = _largest(patched - prompted)
     control = _largest(bare - prompted)
     table = STATIC_TOLERANCE if patch.mode == "static" else TOLERANCE
@@ -87,7 +89,7 @@ def token_by_token(prompt: Prompt, patch: Patch) -> Tensor:
         )
     before = len(prompt.left) - prompt.asked
     cache: dict[str, Any] = {}
-    said = []
+    logits_at = []
     steps = ([(0, before, None)] if before else []) + [(before + i, before + i + 1, i) for i in range(prompt.asked)]
     for start, stop, token in steps:
         if token is None:
@@ -95,8 +97,8 @@ def token_by_token(prompt: Prompt, patch: Patch) -> Tensor:
             continue
         with patch.applied(prompt.model, token):
             logits, cache = step(net, ids[:, start:stop], positions[:, start:stop], stop, cache)
-        said.append(logits[0, -1])
-    return torch.stack(said)
+        logits_at.append(logits[0, -1])
+    return torch.stack(logits_at)
 
 
 def _largest(difference: Tensor) -> float:

@@ -58,7 +58,18 @@ def _carried(a: Tensor, target: Tensor, carrier: Tensor, name: str) -> Update:
     if bool(slipping.any()):
         raise InputError(_no_grip(a, slipping))
     v = (unit / grip).to(a.dtype)
+    require_finite(u=target, v=v)  # what float32 holds may be too large for float16
     return Update(target.unsqueeze(-1), v.unsqueeze(-1), name)
+
+
+def pseudoinverse(a: Tensor) -> Tensor:
+    """`a/‖a‖²`, the Moore–Penrose inverse of a vector: `v` with `vᵀa = 1`, of smallest norm; `a` is `(..., in)`.
+
+    The norm is scaled first, so that neither small nor massive activations leave the range of the dtype. Zero, NaN and
+    infinite inputs raise `InputError`.
+    """
+    require_finite(a=a)
+    return _carried(a, a[..., :1], a, "").v.squeeze(-1)
 
 
 def _no_grip(a: Tensor, slipping: Tensor) -> str:
@@ -120,14 +131,24 @@ def residual_scale(n: Tensor, delta: Tensor, *, name: str = "") -> Shift:
     adds to the stream. Every coordinate of `n` must differ from zero.
     """
     require_last(n.shape[-1], "`n`", delta=delta)
+    return Shift(quotient(delta, n), name)
+
+
+def quotient(delta: Tensor, n: Tensor) -> Tensor:
+    """`δ ⊘ n`: what a factor of `n` must change by to add `δ`; 0 where `δ` is 0. Both `(..., width)`.
+
+    Raises `InputError` where a coordinate of `n` is zero and that of `δ` is not, and where the quotient overflows.
+    """
     require_finite(n=n, delta=delta)
-    dead = int((n == 0).sum())
-    if dead:
+    dead = (n == 0) & (delta != 0)
+    if bool(dead.any()):
         raise InputError(
-            f"`n` is zero in {dead} of {n.numel()} coordinates, where no scale can add anything: "
+            f"`n` is zero in {int(dead.sum())} of {n.numel()} coordinates, where no scale can add anything: "
             "use the last matrix or a bias as the output control."
         )
-    return Shift(delta / n, name)
+    result = torch.where(delta == 0, 0.0, delta / torch.where(n == 0, 1.0, n))
+    require_finite(quotient=result)
+    return result
 
 
 def scalar_update(w: Tensor, full: Tensor, reduced: Tensor) -> Tensor:
