@@ -43,7 +43,7 @@ def dissect(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[st
     if goal is None:
         return Block(name, reason="no last matrix adds to its output through scaling alone")
     adding = _adding(goal, products, out.shape[1])
-    last = _last(adding, out.shape[1])
+    last = _last(goal, adding, out.shape[1])
     names = {p.name for p in adding}
     inputs = _inputs(goal, [p for p in products if p.name not in names], x, out.shape[1])
     scale = shift = ""
@@ -185,20 +185,29 @@ def _constant(g: Tensor, made: Tensor) -> bool:
     return bend is None or not bool((bend.abs() > 1e-9 * g.detach().abs().max()).any())
 
 
-def _last(adding: list[Product], tokens: int) -> list[Product]:
-    """The output controls among them: one that serves every token is enough, otherwise all experts together."""
+def _last(goal: Tensor, adding: list[Product], tokens: int) -> list[Product]:
+    """The output controls among them: one that serves every token is enough, otherwise all together.
+
+    A matrix behind a gate does not serve every token: the gate may be closed.
+    """
     for p in reversed(adding):
-        if p.experts is None and p.x.shape[1] == tokens:
+        if p.experts is None and p.x.shape[1] == tokens and not _scale(goal, p, tokens).requires_grad:
             return [p]
     return adding
+
+
+def _scale(goal: Tensor, p: Product, tokens: int) -> Tensor:
+    """What a product is multiplied by on its way to `goal`, `(rows, out)`; without a graph if that is a constant."""
+    ones, _ = _probe(goal, tokens)
+    return p.rows(torch.autograd.grad(goal, p.made, ones, create_graph=True)[0])[0]
 
 
 def _is_unit(goal: Tensor, last: list[Product], tokens: int) -> bool:
     if len(last) != 1 or last[0].experts is not None:
         return False
-    ones, _ = _probe(goal, tokens)
-    g = last[0].rows(torch.autograd.grad(goal, last[0].made, ones, retain_graph=True)[0])[0]
-    return bool((g[-1] == 1).all()) and bool((g[:-1] == 0).all())
+    g = _scale(goal, last[0], tokens)
+    # A gate that happens to be fully open passes a gradient of 1 as well, but one that depends on something.
+    return not g.requires_grad and bool((g[-1] == 1).all()) and bool((g[:-1] == 0).all())
 
 
 def _inputs(goal: Tensor, products: list[Product], x: Tensor, tokens: int) -> list[Product]:

@@ -33,9 +33,9 @@ def deep(model_type: str, seed: int = 0) -> nn.Module:
     model = build(model_type, seed, layers=DEPTH, tied=True)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for module in model.modules():
-            for name, p in module.named_parameters(recurse=False):
-                p.copy_(_drawn(module, name, p, generator))
+        for path, p in model.named_parameters():  # of tied parameters the first one: the embedding
+            owner, _, name = path.rpartition(".")
+            p.copy_(_drawn(model.get_submodule(owner), name, p, generator))
         for table in _embeddings(model):
             _plant_outliers(table)
     return model
@@ -50,7 +50,8 @@ def _drawn(module: nn.Module, name: str, p: Tensor, generator: torch.Generator) 
         chi = sum(normal(*p.shape).square() for _ in range(4))
         W = normal(*p.shape) / (chi / 4).sqrt() / (2 * p.shape[-1]) ** 0.5
         dead = torch.rand(p.shape[-2], generator=generator) < 0.03
-        return W.masked_fill(dead.unsqueeze(-1), 0.0)
+        # The rows of an embedding are tokens, and one that is zero has no hidden state to act on.
+        return W if isinstance(module, nn.Embedding) else W.masked_fill(dead.unsqueeze(-1), 0.0)
     if p.ndim == 1 and name == "weight" and "norm" in type(module).__name__.lower():
         return _scales(p, generator)
     if p.ndim == 1 and name == "bias":

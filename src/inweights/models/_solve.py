@@ -20,7 +20,7 @@ from inweights.models._branch_norm import Inversion, inversions, static_target
 from inweights.models._hidden import hidden, with_hidden
 from inweights.models._rerun import Rerun, Steer, carried, features, leaves, split
 from inweights.models._rerun import read as read_input
-from inweights.theory import exchanged, least_squares, quotient, rank_one
+from inweights.theory import Solution, exchanged, least_squares, quotient, rank_one
 
 
 def solve_static(rerun: Rerun, goal: Goal, *, measure: bool = True) -> tuple[BlockPatch, Any]:
@@ -29,7 +29,7 @@ def solve_static(rerun: Rerun, goal: Goal, *, measure: bool = True) -> tuple[Blo
     read, new = None, {}
     if goal.read is not None:
         z, _ = read_input(rerun)
-        read = least_squares(z, goal.read - z).update
+        read = _least_squares(z, goal.read - z).update
         new = BlockPatch(block, read).parameters(model)
     with exchanged(model, new):
         tape = leaves(model, block)
@@ -37,7 +37,7 @@ def solve_static(rerun: Rerun, goal: Goal, *, measure: bool = True) -> tuple[Blo
             out, seen = rerun(tape)
             target, moved = static_target(rerun, goal, out, seen)
             multiplied, scale = features(tape, target[0], rows, block)
-    solved = least_squares(torch.cat(list(multiplied.values()), -1), quotient(target[1], scale))
+    solved = _least_squares(torch.cat(list(multiplied.values()), -1), quotient(target[1], scale))
     added = dict(zip(multiplied, split(solved.update, multiplied), strict=True))
     patch = BlockPatch(
         block, read, added, moved,
@@ -50,6 +50,16 @@ def solve_static(rerun: Rerun, goal: Goal, *, measure: bool = True) -> tuple[Blo
     if noise is not None:
         patch = replace(patch, amplification=_amplification(rerun, noise, hidden(noisy), hidden(out)))
     return patch, out
+
+
+def _least_squares(Z: Tensor, T: Tensor) -> Solution:
+    """`theory.least_squares`, each token's equation divided by the size of its input: `Z (tokens, in)`, `T (tokens, out)`.
+
+    Sizes of activations differ by orders of magnitude from token to token, and a small token is not a dependent one.
+    """
+    size = torch.linalg.vector_norm(Z, dim=-1, keepdim=True)
+    size = torch.where(size > 0, size, 1.0)
+    return least_squares(Z / size, T / size)
 
 
 def solve_token(
@@ -132,5 +142,5 @@ def _actual(rerun: Rerun, patch: BlockPatch, noise: Tensor | None = None) -> tup
 
 def _amplification(rerun: Rerun, noise: Tensor, noisy: Tensor, out: Tensor) -> float:
     """`‖δ_out‖/‖δ_in‖`, the largest over the query tokens."""
-    grown = (noisy - out)[0, rerun.rows].double().norm(dim=-1)
-    return float((grown / noise[0, rerun.rows].double().norm(dim=-1)).max())
+    grown, given = ((t[0, rerun.rows].double().norm(dim=-1)) for t in (noisy - out, noise))
+    return float((grown / given.clamp_min(torch.finfo(torch.float64).tiny)).max())
