@@ -20,7 +20,7 @@ from inweights._errors import InputError
 from inweights.models._block_patch import BlockPatch, Goal
 from inweights.models._hidden import hidden
 from inweights.models._rerun import Rerun, carried, cotangent, features, put
-from inweights.models._stable import balanced, closest
+from inweights.models._stable import balanced, balanced_scale, closest
 from inweights.models._tape import Tape
 from inweights.theory import Update, exchanged, quotient
 
@@ -93,34 +93,52 @@ def _normalised(rerun: Rerun, u: Tensor) -> Tensor:
 
 def _offset(rerun: Rerun, u: Tensor) -> Tensor:
     """What the norm adds to its stored scale: 0, or 1 for Gemma."""
-    probe = torch.ones_like(u[:, :1]).detach()
-    probe[..., ::2] = -1  # a norm that subtracts the mean makes nothing of a constant
+    probe = _alternating(u)
     return (_with(rerun, rerun.block.scale, 0.0, probe) / _normalised(rerun, probe)).nanmean().round()
 
 
 def static_target(
     rerun: Rerun, goal: Goal, out: Any, seen: dict[str, Tensor]
-) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
-    """The tensor that the last matrices add to, and what it lacks: `(aim, (tokens, width))`; and changed vectors."""
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """The tensor that the last matrices add to, `(1, n, width)`; what it must be at the query tokens; changed vectors."""
     block, rows, y = rerun.block, rerun.rows, hidden(out)
     if block.tail != "branch-norm":
         aim = seen["u"] if block.tail == "post-norm" else y
-        return (aim, (goal.output - aim[0, rows]).detach()), {}
-    # The norm fixes how much the branch adds, but for its ε: with a large scale, small inputs reach any goal.
+        return aim, goal.output, {}
     u, n = seen["u"], seen["n"]
-    scale = torch.autograd.grad(y, n, cotangent(y, rows), retain_graph=True)[0][0, rows]
-    stream = y[0, rows] - scale * n[0, rows]
-    g = quotient((goal.output - stream).detach(), scale)
-    eps = _epsilon(rerun, u.detach())
-    c = (2 * g.square().mean(-1).max()).sqrt()
-    aims = g / c
-    wanted = aims * (eps / (1 - aims.square().mean(-1, keepdim=True))).sqrt()
-    W = rerun.model.get_parameter(block.scale)
-    return (u, (wanted - u[0, rows]).detach()), {block.scale: (c - _offset(rerun, u)) - W.detach()}
+    path = torch.autograd.grad(y, n, cotangent(y, rows), retain_graph=True)[0][0, rows]
+    goals = quotient((goal.output - (y[0, rows] - path * n[0, rows])).detach(), path)
+    wanted, scale = _many(goals, u.detach()[0, rows], _epsilon(rerun, u.detach()))
+    W = rerun.model.get_parameter(block.scale).detach()
+    return u, wanted, {block.scale: scale - _offset(rerun, u) - W}
+
+
+def _many(goals: Tensor, u: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
+    """What must enter an RMS norm, `(tokens, width)`, and the one scale behind it, so that each token gets its goal.
+
+    The norm fixes the size of its output at nearly 1. A scale is chosen for which every goal has that size, where there
+    is one. A token whose goal stays smaller must enter so small that the ε of the norm counts, which is exact as well
+    but sensitive to rounding.
+    """
+    size = u.square().mean(-1).sqrt().max().clamp_min(10 * eps.sqrt())
+    full = size / (size.square() + eps).sqrt()
+    scale = balanced_scale(goals, full).to(goals)
+    n = goals / scale
+    reached = n.square().mean(-1, keepdim=True).sqrt()
+    small = n * (eps / (1 - reached.square()).clamp_min(torch.finfo(n.dtype).tiny)).sqrt()
+    met = (reached / full - 1).abs() < 1e-9
+    return torch.where(met, n * size / reached.clamp_min(torch.finfo(n.dtype).tiny), small), scale
 
 
 def _epsilon(rerun: Rerun, u: Tensor) -> Tensor:
-    """The ε of an RMS norm, from what it does to a constant input: `t/√(t² + ε)`."""
+    """The ε of an RMS norm, from what it does to an input of constant size: `t/√(t² + ε)`."""
     t = 1e-3
-    n = _normalised(rerun, torch.full_like(u[:, :1], t)).mean()
+    n = _normalised(rerun, t * _alternating(u)).abs().mean()
     return t * t * (1 / n.square() - 1)
+
+
+def _alternating(u: Tensor) -> Tensor:
+    """One token of ±1, `(1, 1, width)`: a norm that subtracts the mean makes nothing of a constant."""
+    signs = torch.ones_like(u[:, :1]).detach()
+    signs[..., ::2] = -1
+    return signs

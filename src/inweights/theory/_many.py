@@ -90,7 +90,10 @@ def least_squares(Z: Tensor, T: Tensor, *, ridge: float = 0.0, cut: float | None
     kept = (s > cut * s[..., :1]) & (s > 0)
     # s/(s² + ridge), without a square that could leave the range.
     inverse = torch.where(kept, 1 / torch.where(kept, s + ridge / s, 1.0), 0.0)
-    update = Update((T.mT @ P) * inverse.unsqueeze(-2), Qh.mT, name).to(dtype)
+    u = (T.mT @ P) * inverse.unsqueeze(-2)
+    if not ridge:  # one step of iterative refinement: what rounding left of the targets, by the same factors
+        u = u + ((T - Z @ Qh.mT @ u.mT).mT @ P) * inverse.unsqueeze(-2)
+    update = Update(u, Qh.mT, name).to(dtype)
     residual = _residual(update, Z, T)
     smallest = torch.where(kept, s, torch.inf).amin(-1)
     return Solution(
