@@ -1,44 +1,74 @@
-"""`inweights families`: the proof on every family of transformers' causal-LM mapping, at tiny size."""
+"""`inweights families`: the proof on every family of transformers' causal-LM mapping."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from inweights._errors import InputError
 from inweights.cli._output import Json, emit, progress, say, table
+
+if TYPE_CHECKING:
+    from inweights.models import Family
+
+DEPTHS = {"tiny": ("tiny",), "deep": ("deep",), "both": ("tiny", "deep")}
 
 
 def families(
     name: Annotated[list[str] | None, typer.Argument(help="Families, by model_type; all if none is named.")] = None,
+    depth: Annotated[
+        str, typer.Option(help="tiny (random), deep (12 blocks with weights as in trained checkpoints) or both.")
+    ] = "tiny",
     seeds: Annotated[int, typer.Option(help="How many random models of each.", min=1)] = 3,
-    out: Annotated[Path | None, typer.Option(help="Also write the table as Markdown to this file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the table as Markdown; needs --depth both.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Prove token and static mode on tiny random models of every causal-LM family of transformers."""
+    """Prove token and static mode on small models of every causal-LM family of transformers."""
     from inweights import models
     from inweights._files import folder_for, write_atomic
 
+    if depth not in DEPTHS:
+        raise InputError(f"--depth is {depth!r}, but must be one of {', '.join(DEPTHS)}.")
     if out is not None:
+        if depth != "both":
+            raise InputError(f"--out writes the table of both depths, but --depth is {depth!r}: use --depth both.")
         folder_for("--out", out.parent)
     total = len(models.family_names())
+    results: dict[str, list[Family]] = {"tiny": [], "deep": []}
     with progress() as bars:
-        bar = bars.add_task("families", total=len(name or ()) or total, note="")
-        found = models.families(name or (), seeds=seeds, after=lambda f: bars.update(bar, advance=1, note=f.model_type))
-    exact = sum(f.status == "exact" for f in found)
+        for size in DEPTHS[depth]:
+            bar = bars.add_task(f"{size} families", total=len(name or ()) or total, note="")
+
+            def after(f: Family, bar: Any = bar) -> None:
+                bars.update(bar, advance=1, note=f.model_type)
+
+            results[size] = models.families(name or (), depth=size, seeds=seeds, after=after)
     if out is not None:
-        write_atomic(out, models.families_table(found, total))
+        write_atomic(out, models.families_table(results["tiny"], results["deep"], total))
+    exact = {size: sum(f.status == "exact" for f in each) for size, each in results.items()}
     if as_json:
-        emit({"families": [f.as_json() for f in found], "exact": exact, "total": total})
+        of = {
+            size: {"families": [f.as_json() for f in each], "exact": exact[size], "total": total}
+            for size, each in results.items()
+            if size in DEPTHS[depth]
+        }
+        emit({**of.get("tiny", {"families": [], "exact": None, "total": total}), "deep": of.get("deep")})
         return
 
     def number(x: float | None) -> str:
         return "" if x is None else f"{x:.0e}"
 
-    rows = [
-        (f.model_type, f.status, number(f.token_error), number(f.static_error), number(f.control), f.reason)
-        for f in found
-    ]
-    table(("family", "status", "token", "static", "control", "reason"), rows)
-    say(f"{exact} of {len(found)} exact in both modes; the mapping has {total}.")
+    for size in DEPTHS[depth]:
+        rows = [
+            (
+                f.model_type,
+                f.status,
+                *map(number, (f.token_error, f.static_error, f.control, f.amplification)),
+                f.reason,
+            )
+            for f in results[size]
+        ]
+        table(("family", "status", "token", "static", "control", "amplification", "reason"), rows, title=size)
+        say(f"{exact[size]} of {len(results[size])} exact in both modes at {size} size; the mapping has {total}.")

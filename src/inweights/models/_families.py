@@ -1,11 +1,12 @@
-"""The proof on every family of transformers' causal language models, at tiny size, with everything random."""
+"""The proof on every family of transformers' causal language models: tiny and random, and deep with realistic weights."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -14,22 +15,33 @@ from inweights._errors import InputError, unknown
 from inweights.models._anatomy import Anatomy, anatomy
 from inweights.models._hidden import run
 from inweights.models._precision import KeepFloat64
+from inweights.models._realistic import SCALES, deep
 from inweights.models._run import Mode, goals, solve
 from inweights.models._stepping import inputs
-from inweights.models._tiny import tiny
+from inweights.models._tiny import probe, tiny
 from inweights.theory import exchanged
 
-EXACT, CONTROL, SEEDS, TOKENS, STATIC = 1e-9, 0.1, 3, 20, 8
+Depth = Literal["tiny", "deep"]
+SEEDS, STATIC = 3, 8
+CONTROL, SHARE = 0.1, 1e-2
+TOLERANCE: dict[Depth, float] = {"tiny": 1e-9, "deep": 1e-8}
+"""Largest logit errors that count as exact; at deep size relative to the largest logit, where that is above 1."""
+SPREADS = (1.0, 0.5, 0.25, 0.125)
 
 
 @dataclass(frozen=True)
 class Family:
-    """What was found for one family: the worst over all seeds.
+    """The result for one family: the worst over all seeds.
 
     - `status`: `exact` (both modes), `token-only`, `static-only`, `not-exact`, or `not-built`.
     - `token_error`, `static_error`: largest logit errors, on the last token, and on 8 query tokens at once.
     - `control`: the *smallest* logit error of the model without the changes, over modes and seeds.
+    - `largest`: the smallest over modes and seeds of the largest logit, by which errors at deep size are judged.
+    - `amplification`: the largest of any block in token mode: `‖δ_out‖/‖δ_in‖`, see `BlockPatch`.
+    - `float32_token_error`, `float32_static_error`: the same errors with weights and activations in float32.
+    - `scales`: the largest norm scale at deep size: 1,000 where the context still reaches the logits through it.
     - `cast_error`: the token error where the family's own casts to float32 are let through; `casts` how many.
+    - `blocks`, `inputs`, `tail`: how many blocks; of the last one, its input controls and what follows its sum.
     - `reason`: why it is not exact, or not built.
     """
 
@@ -39,14 +51,38 @@ class Family:
     static_error: float | None = None
     control: float | None = None
     error: float | None = None
+    largest: float | None = None
+    amplification: float | None = None
+    float32_token_error: float | None = None
+    float32_static_error: float | None = None
+    scales: float | None = None
     casts: int = 0
     cast_error: float | None = None
+    blocks: int = 0
     inputs: int = 0
     tail: str = ""
     reason: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One proof: logit errors with the changes and without, the largest logit, the largest amplification."""
+
+    error: float
+    control: float
+    largest: float
+    amplification: float
+    reason: str = ""
+
+    def exact(self, depth: Depth) -> bool:
+        """Whether the error is rounding, and the control shows that there was something to get wrong."""
+        if depth == "tiny":
+            return self.error <= TOLERANCE[depth] and self.control > CONTROL
+        tolerance = TOLERANCE[depth] * max(1.0, self.largest)
+        return self.error <= tolerance < self.control and self.error <= SHARE * self.control
 
 
 def family_names() -> list[str]:
@@ -57,7 +93,11 @@ def family_names() -> list[str]:
 
 
 def families(
-    wanted: Iterable[str] = (), *, seeds: int = SEEDS, after: Callable[[Family], None] | None = None
+    wanted: Iterable[str] = (),
+    *,
+    depth: Depth = "tiny",
+    seeds: int = SEEDS,
+    after: Callable[[Family], None] | None = None,
 ) -> list[Family]:
     """Proves each family in turn; `after` is called with each result."""
     known = family_names()
@@ -65,56 +105,125 @@ def families(
     for name in chosen:
         if name not in known:
             raise unknown("family", name, known)
-    found = []
+    results = []
     for name in chosen:
-        found.append(prove(name, seeds))
+        results.append(prove(name, seeds, depth))
         if after:
-            after(found[-1])
-    return found
+            after(results[-1])
+    return results
 
 
-def prove(name: str, seeds: int = SEEDS) -> Family:
-    """Token and static mode over some seeds, in float64."""
-    token, static, controls, cast = [0.0], [0.0], [float("inf")], [0.0]
-    seen: Anatomy | None = None
+def prove(name: str, seeds: int = SEEDS, depth: Depth = "tiny") -> Family:
+    """Token and static mode over some seeds, in float64; at deep size also in float32."""
+    outcomes: dict[str, list[Outcome]] = {"token": [], "static": []}
+    rounded: dict[str, list[float]] = {"token": [], "static": []}
+    structure, scales, cast_error = None, None, None
     for seed in range(seeds):
         try:
-            model = tiny(name, seed)
+            model, scales = (tiny(name, seed), None) if depth == "tiny" else _lively(name, seed)
         except InputError as error:
             return Family(name, "not-built", reason=str(error))
         try:
-            seen = anatomy(model)
-            for mode, errors, count in (("token", token, 1), ("static", static, STATIC)):
-                off, bare = errors_of(model, seen, mode, count)  # type: ignore[arg-type]
-                errors.append(off)
-                controls.append(bare)
-            if seed == 0 and seen.casts:
-                cast.append(errors_of(model, seen, "token", 1, keep=False)[0])
+            structure = anatomy(model)
         except Exception as error:  # a table of 183 models must not stop at the first surprise
-            said = (str(error).strip().splitlines() or [""])[0]
-            return Family(name, "not-exact", reason=f"{type(error).__name__}: {said}"[:200])
-    worst = (max(token), max(static), min(controls))
-    good = [error <= EXACT and worst[2] > CONTROL for error in worst[:2]]
-    status = {(True, True): "exact", (True, False): "token-only", (False, True): "static-only"}.get(
-        (good[0], good[1]), "not-exact"
-    )
-    assert seen is not None
-    last = seen.blocks[-1]
-    reason = "; ".join(sorted({b.reason for b in seen.blocks if b.reason}))
+            return Family(name, "not-exact", reason=_reason(error))
+        for mode, count in (("token", 1), ("static", STATIC)):
+            outcomes[mode].append(_tried(model, structure, mode, count))
+        if seed == 0 and depth == "tiny" and structure.casts:
+            cast_error = _tried(model, structure, "token", 1, keep=False).error
+        if depth == "deep":
+            low = copy.deepcopy(model).float()
+            for mode, count in (("token", 1), ("static", STATIC)):
+                rounded[mode].append(_tried(low, structure, mode, count).error)
+    assert structure is not None
+    worst = {mode: _worst(each, depth) for mode, each in outcomes.items()}
+    good = tuple(all(o.exact(depth) for o in each) for each in outcomes.values())
+    status = {(True, True): "exact", (True, False): "token-only", (False, True): "static-only"}.get(good, "not-exact")
+    last, everything = structure.blocks[-1], [*outcomes["token"], *outcomes["static"]]
+    reasons = [f"{mode}: {o.reason}" for mode, o in worst.items() if o.reason and not o.exact(depth)]
     return Family(
-        name, status, *worst, max(worst[:2]), seen.casts, max(cast) or None, len(last.inputs), last.tail, reason
-    )  # fmt: skip
+        name,
+        status,
+        worst["token"].error,
+        worst["static"].error,
+        min(o.control for o in everything),
+        max(o.error for o in worst.values()),
+        min(o.largest for o in everything),
+        max(o.amplification for o in outcomes["token"]),
+        max(rounded["token"], default=None),
+        max(rounded["static"], default=None),
+        scales,
+        structure.casts,
+        cast_error,
+        len(structure.blocks),
+        len(last.inputs),
+        last.tail,
+        "; ".join([*sorted({b.reason for b in structure.blocks if b.reason}), *reasons]),
+    )
 
 
-def errors_of(model: nn.Module, seen: Anatomy, mode: Mode, count: int, *, keep: bool = True) -> tuple[float, float]:
-    """The largest logit error on `count` query tokens after a context, with the changes and without."""
-    device = next(model.parameters()).device
-    ids = ((torch.arange(TOKENS) * 5 + 35) % 90 + 3).unsqueeze(0).to(device)
-    rows = torch.arange(TOKENS - count, TOKENS, device=device)
-    left, own = ids[:, TOKENS - count :], torch.arange(count, device=device)
-    with torch.no_grad(), KeepFloat64() if keep else nullcontext():
-        wanted, prompted = goals(model, seen, ids, rows)
-        blocks = solve(model, seen, wanted, left, rows.unsqueeze(0), own, mode)
+def _worst(outcomes: list[Outcome], depth: Depth) -> Outcome:
+    return max(outcomes, key=lambda o: (not o.exact(depth), o.error))
+
+
+def _lively(name: str, seed: int) -> tuple[nn.Module, float]:
+    """A deep model whose logits depend on the context, and its largest norm scale.
+
+    Where a norm ends every block, a scale of 1,000 in one coordinate leaves nothing of the others: after 12 blocks the
+    context has no effect that could be proved or missed. There the range of the scales is narrowed, in steps.
+    """
+    best: tuple[float, nn.Module, float] | None = None
+    for spread in SPREADS:
+        model = deep(name, seed, spread)
+        effect = min(_effect(model, count) for count in (1, STATIC))
+        if best is None or effect > best[0]:
+            best = effect, model, SCALES[1] ** spread
+        if effect > CONTROL:
+            break
+    assert best is not None
+    return best[1], best[2]
+
+
+def _effect(model: nn.Module, count: int) -> float:
+    """The largest difference that the context makes to the logits of the last `count` tokens; 0 if not finite."""
+    ids, rows = _text(model, count)
+    left = ids[:, -count:]
+    try:
+        with torch.no_grad(), KeepFloat64():
+            full = run(model, ids, last=count, **inputs(model, ids, None))
+            bare = run(model, left, **inputs(model, left, rows.unsqueeze(0)))
+    except (RuntimeError, ValueError, IndexError):
+        return 0.0
+    difference = float((full - bare).abs().max())
+    return difference if difference < float("inf") else 0.0
+
+
+def _text(model: nn.Module, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tokens of the proof, `(1, n)`, and the rows of the last `count`."""
+    ids = probe().to(next(model.parameters()).device)
+    return ids, torch.arange(ids.shape[1] - count, ids.shape[1], device=ids.device)
+
+
+def _tried(model: nn.Module, structure: Anatomy, mode: str, count: int, *, keep: bool = True) -> Outcome:
+    try:
+        return errors_of(model, structure, mode, count, keep=keep)  # type: ignore[arg-type]
+    except Exception as error:
+        return Outcome(float("inf"), 0.0, 0.0, 0.0, _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    words = (str(error).strip().splitlines() or [""])[0]
+    return (words if isinstance(error, InputError) else f"{type(error).__name__}: {words}")[:240]
+
+
+def errors_of(model: nn.Module, structure: Anatomy, mode: Mode, count: int, *, keep: bool = True) -> Outcome:
+    """The proof on `count` query tokens after a context; `keep` keeps float64 models from casting to float32."""
+    ids, rows = _text(model, count)
+    left, own = ids[:, -count:], torch.arange(count, device=ids.device)
+    precise = next(model.parameters()).dtype == torch.float64 and keep
+    with torch.no_grad(), KeepFloat64() if precise else nullcontext():
+        wanted, prompted = goals(model, structure, ids, rows)
+        blocks = solve(model, structure, wanted, left, rows.unsqueeze(0), own, mode)
         new: dict[str, torch.Tensor] = {}
         for b in blocks:
             new.update((b if mode == "static" else b.at(0)).parameters(model))
@@ -122,4 +231,16 @@ def errors_of(model: nn.Module, seen: Anatomy, mode: Mode, count: int, *, keep: 
         bare = run(model, left, **again)[0]
         with exchanged(model, new):
             patched = run(model, left, **again)[0]
-    return float((patched - prompted).abs().max()), float((bare - prompted).abs().max())
+    outcome = Outcome(
+        float((patched - prompted).abs().max()),
+        float((bare - prompted).abs().max()),
+        float(prompted.abs().max()),
+        max((b.amplification or 0.0 for b in blocks), default=0.0),
+    )
+    worst = max(blocks, key=lambda b: b.residual)
+    reason = f"logit error {outcome.error:.0e}, largest logit {outcome.largest:.0e}"
+    if not worst.exact:
+        reason = f"the tokens are not independent in {worst.block.name} (rank {worst.rank} of {count}); {reason}"
+    elif outcome.control <= CONTROL:
+        reason = f"the context changes the logits by {outcome.control:.0e} only; {reason}"
+    return replace(outcome, reason=reason)
