@@ -11,9 +11,9 @@ from inweights._errors import InputError
 from inweights.cli._output import Json, emit, progress, say, table
 
 if TYPE_CHECKING:
-    from inweights.models import Family
+    from inweights.models import Depth, Family
 
-DEPTHS = {"tiny": ("tiny",), "deep": ("deep",), "both": ("tiny", "deep")}
+DEPTHS: dict[str, tuple[Depth, ...]] = {"tiny": ("tiny",), "deep": ("deep",), "both": ("tiny", "deep")}
 
 
 def families(
@@ -62,13 +62,8 @@ def families(
 
     for size in DEPTHS[depth]:
         rows = [
-            (
-                f.model_type,
-                f.status,
-                *map(number, (f.token_error, f.static_error, f.control, f.amplification)),
-                f.reason,
-            )
+            (f.model_type, f.status, number(f.token_error), number(f.static_error), number(f.control), f.reason)
             for f in results[size]
         ]
-        table(("family", "status", "token", "static", "control", "amplification", "reason"), rows, title=size)
+        table(("family", "status", "token", "static", "control", "reason"), rows, title=size)
         say(f"{exact[size]} of {len(results[size])} exact in both modes at {size} size; the mapping has {total}.")

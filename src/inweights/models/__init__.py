@@ -8,6 +8,7 @@ from inweights.models._export import merged as merged
 from inweights.models._export import portable as portable
 from inweights.models._export import to_gguf as to_gguf
 from inweights.models._export import to_peft as to_peft
+from inweights.models._families import Depth as Depth
 from inweights.models._families import Family as Family
 from inweights.models._families import families as families
 from inweights.models._families import family_names as family_names

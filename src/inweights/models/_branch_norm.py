@@ -100,7 +100,7 @@ def _offset(rerun: Rerun, u: Tensor) -> Tensor:
 def static_target(
     rerun: Rerun, goal: Goal, out: Any, seen: dict[str, Tensor]
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """The tensor that the last matrices add to, `(1, n, width)`; what it must be at the query tokens; changed vectors."""
+    """The tensor that the last matrices add to, `(1, n, width)`; its goal at the query tokens; changed vectors."""
     block, rows, y = rerun.block, rerun.rows, hidden(out)
     if block.tail != "branch-norm":
         aim = seen["u"] if block.tail == "post-norm" else y

@@ -1,4 +1,4 @@
-"""The proof on every family of transformers' causal language models: tiny and random, and deep with realistic weights."""
+"""The proof on every family of transformers' causal language models, tiny and deep."""
 
 from __future__ import annotations
 

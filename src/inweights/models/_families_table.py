@@ -31,7 +31,7 @@ def families_table(tiny: Sequence[Family], deep: Sequence[Family], total: int) -
         "",
         f"**{counts[0]} of {total}** entries of transformers' causal-LM mapping are exact in both modes at tiny size, "
         f"**{counts[1]} of {total}** at deep size ({in_token} in token mode, {in_static} in static mode); transformers "
-        f"{transformers.__version__}, torch {torch.__version__.split('+')[0]}, float64, three seeds, the worst of them.",
+        f"{transformers.__version__}, torch {torch.__version__.split('+')[0]}, float64, the worst of three seeds.",
         "",
         f"*tiny*: two or three blocks, every parameter Gaussian. *deep*: at least {DEPTH} blocks with parameters as "
         "trained checkpoints have them: norm scales from 0.01 to 1,000 with zeros and negative values, heavy-tailed "

@@ -113,8 +113,8 @@ class Patch:
         if eps * behind[worst] <= TOLERANCE.get(some.dtype, 1.0):
             return []
         return [
-            f"The patched blocks behind {self.blocks[worst].block.name} amplify an error {behind[worst]:.0e} times: the "
-            "patch is exact where the very operations are repeated that it was solved with (same device, same kernels, "
+            f"The patched blocks behind {self.blocks[worst].block.name} amplify an error {behind[worst]:.0e} times: "
+            "the patch is exact where the very operations are repeated that it was solved with (same device, same kernels, "
             "one token at a time), and elsewhere rounding may show in the logits."
         ]
 

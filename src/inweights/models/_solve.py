@@ -73,7 +73,7 @@ def _rounding(like: Tensor) -> float:
 
 
 def _least_squares(Z: Tensor, T: Tensor) -> Solution:
-    """`theory.least_squares`, each token's equation divided by the size of its input: `Z (tokens, in)`, `T (tokens, out)`.
+    """`theory.least_squares` of `Z (tokens, in)` and `T (tokens, out)`, each equation divided by the size of its input.
 
     Sizes of activations differ by orders of magnitude from token to token, and a small token is not a dependent one.
     """

@@ -32,8 +32,8 @@ def balanced_scale(goals: Tensor, size: Tensor, rounds: int = 500) -> Tensor:
 
     The condition is what an RMS norm allows: `m ⊙ n = goal_t` needs `n = goal_t/m`, whose mean square is below 1. With
     `w = 1/m²` this is a convex program, `min Σ 1/wᵢ` under linear conditions, whose solution is
-    `mᵢ² = √(Σ_t λ_t goal²_tᵢ)` with one multiplier `λ_t ≥ 0` for each token; `λ_t = 0` where the condition is slack. For
-    one token this is `balanced`. Multiplicative steps come near the multipliers, Newton's method completes them.
+    `mᵢ² = √(Σ_t λ_t goal²_tᵢ)` with one multiplier `λ_t ≥ 0` for each token; `λ_t = 0` where the condition is slack.
+    For one token this is `balanced`. Multiplicative steps come near the multipliers, Newton's method completes them.
 
     **Arguments:** `goals` `(tokens, width)`; `size`, below 1. **Returns:** `m`, `(width,)`, positive, in float64.
     """
