@@ -138,9 +138,10 @@ def _unlike(settings: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any
     kept = {}
     for key, value in settings.items():
         default = defaults.get(key)
-        if key in _BOOKKEEPING or value == default:
-            continue
-        kept[key] = _unlike(value, default if isinstance(default, dict) else {}) if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            value = _unlike(value, default if isinstance(default, dict) else {}) or default
+        if key not in _BOOKKEEPING and value != default:
+            kept[key] = value
     return kept
 
 
