@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -105,6 +104,18 @@ def test_configurations_beside_the_file_are_not_read(tmp_path: Path) -> None:
     assert "auto_map" not in (Path(of.path) / "tokenizer_config.json").read_text()
 
 
+def test_an_adapter_is_no_model(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(str(tmp_path / "a.gguf"), "llama")
+    writer.add_string("general.type", "adapter")
+    writer.add_tensor("blk.1.ffn_down.weight.lora_a", torch.ones(2, 64).numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(InputError, match=r"a.gguf', which holds no model, but is of type 'adapter'"):
+        load(str(tmp_path / "a.gguf"))
+
+
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF" + b"\xff" * 100])
 def test_a_damaged_file_is_refused_with_one_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "m.gguf").write_bytes(content)
@@ -158,11 +169,19 @@ def test_abandoned_conversions_are_removed_once_they_are_old(tmp_path: Path, hom
     assert recent.exists()
 
 
-def test_a_gguf_file_opens_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise AssertionError("a socket was opened")
+def test_a_gguf_file_opens_no_socket_and_no_call_trusts_code(
+    tmp_path: Path, sockets: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
 
-    file = written(tmp_path / "m.gguf")
-    for name in ("socket", "create_connection", "getaddrinfo"):
-        monkeypatch.setattr(socket, name, refuse)
-    assert load(str(file)).tokenizer is not None
+    trusted = []
+    for auto in (transformers.AutoModelForCausalLM, transformers.AutoTokenizer):
+
+        def spied(*args: Any, _real: Any = auto.from_pretrained, **options: Any) -> Any:
+            trusted.append(options["trust_remote_code"])
+            return _real(*args, **options)
+
+        monkeypatch.setattr(auto, "from_pretrained", spied)
+    assert load(str(written(tmp_path / "m.gguf"))).tokenizer is not None
+    assert sockets == []
+    assert trusted == [False] * 4, "model and tokenizer, of the file and of its conversion"

@@ -7,9 +7,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
-from inweights._errors import Problems
+from inweights._errors import InputError, Problems
 
 SHOWN = 3
 """Names that a message lists before it only counts."""
@@ -18,20 +19,42 @@ SHOWN = 3
 _COMPUTED = re.compile(r"(\.|^)(masked_bias|inv_freq|position_ids|num_batches_tracked)$|(attn|attention)\.bias$")
 
 
-def load_complete(spec: str, folder: Path, **options: Any) -> Any:
+def load_complete(spec: str, folder: Path, stored: int, **options: Any) -> Any:
     """The model of a folder, from the files of that folder alone, or an error that names what is missing.
 
-    `options` are those of transformers; messages call the model `spec`.
+    `stored` is how many values the checkpoint has; `options` are those of transformers; messages call the model `spec`.
     """
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     options |= {"trust_remote_code": False, "local_files_only": True}
+    where = {name: value for name, value in options.items() if name in ("gguf_file", "local_files_only")}
+    config: Any = AutoConfig.from_pretrained(str(folder), trust_remote_code=False, **where)
+    _require_enough(spec, config, stored)
     # With other shapes transformers would stop, without saying which.
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     loaded: Any = AutoModelForCausalLM.from_pretrained(str(folder), **options)
     model, report = loaded
     require_complete(spec, model, report)
     return model
+
+
+def _require_enough(spec: str, config: Any, stored: int) -> None:
+    """Refuses a checkpoint with less than half the values that its configuration asks for.
+
+    Memory for what is missing would be filled before anything can be said about it: a configuration without its
+    weights, or with sizes that somebody made up, could take all there is.
+    """
+    from transformers import AutoModelForCausalLM
+
+    if getattr(config, "quantization_config", None):  # packed: several values in one
+        return
+    with torch.device("meta"):
+        needed = sum(p.numel() for p in AutoModelForCausalLM.from_config(config, trust_remote_code=False).parameters())
+    if 2 * stored < needed:
+        raise InputError(
+            f"`model` {spec!r} holds {stored:,} values, but its configuration asks for {needed:,}: get config.json and "
+            "all of the weights from one source."
+        )
 
 
 def require_complete(spec: str, model: nn.Module, report: dict[str, Any]) -> None:

@@ -59,6 +59,17 @@ def _alone(gguf: Path, folder: Path) -> Path:
     return file
 
 
+def _stored(gguf: Path) -> int:
+    """How many values the weights of a file have; a file that holds an adapter is refused."""
+    from gguf import GGUFReader
+
+    reader = GGUFReader(gguf)
+    kind = reader.fields.get("general.type")
+    if kind is not None and kind.contents() != "model":
+        raise InputError(f"`model` is {str(gguf)!r}, which holds no model, but is of type {kind.contents()!r}.")
+    return sum(int(tensor.n_elements) for tensor in reader.tensors)
+
+
 def _convert(named: Path, gguf: Path, folder: Path) -> None:
     """Writes the model and tokenizer of `gguf` into `folder`; messages call it `named`."""
     from transformers import AutoTokenizer
@@ -66,7 +77,7 @@ def _convert(named: Path, gguf: Path, folder: Path) -> None:
     file: dict[str, Any] = {"gguf_file": gguf.name}
     try:
         with quiet():
-            model = load_complete(str(named), gguf.parent, dtype=torch.float32, **file)
+            model = load_complete(str(named), gguf.parent, _stored(named), dtype=torch.float32, **file)
             tokenizer = AutoTokenizer.from_pretrained(
                 str(gguf.parent), trust_remote_code=False, local_files_only=True, **file
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def _open(
     if dtype == torch.float64:
         extra["experts_implementation"] = "eager"
     try:
-        model = load_complete(spec, folder, dtype=dtype, use_safetensors=True, **extra)
+        model = load_complete(spec, folder, _stored(folder), dtype=dtype, use_safetensors=True, **extra)
     except InputError:
         raise
     except Exception as error:  # a damaged or foreign file can make it raise anything
@@ -95,6 +96,17 @@ def _open(
     if weights.not_finite:
         raise InputError(f"`model` {spec!r} has NaN or infinite values in {listed(weights.not_finite)}: get it again.")
     return (model if device_map else model.to(device)).eval(), tokenizer, weights.digest
+
+
+def _stored(folder: Path) -> int:
+    """How many values the weights of a folder have, by the headers of its files."""
+    from safetensors import safe_open
+
+    count = 0
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as file:
+            count += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    return count
 
 
 def _tokenizer(folder: Path, spec: str) -> Any:
