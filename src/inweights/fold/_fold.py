@@ -111,7 +111,7 @@ class Fold:
                 problems.unless(fits, f"The update of {name!r} has shape {update.shape}, but the matrix is {size}.")
         base = self.card.base_fingerprint
         problems.unless(
-            not base or base == model.fingerprint,
+            not base or model.is_base(base),
             f"This fold was made for other weights, or another dtype, than those of {model.name!r}.",
         )
         problems.stop()

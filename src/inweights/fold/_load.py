@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,11 @@ def _card(folder: Path, model: Model, problems: Problems) -> Card | None:
         problems.unless(False, said)
         return None
     problems.unless(
-        not card.base_fingerprint or card.base_fingerprint == model.fingerprint,
+        not card.base_fingerprint or model.is_base(card.base_fingerprint),
         f"The adapter was made for other weights, or another dtype, than those of {model.name!r}.",
     )
-    return card
+    # Adapters of the first version have a fingerprint that only the model itself can be compared with.
+    return replace(card, base_fingerprint=model.fingerprint) if card.base_fingerprint else card
 
 
 def _check_config(config: dict[str, Any], problems: Problems) -> None:

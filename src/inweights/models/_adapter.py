@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
-from inweights.models._load import Model, quiet
+from inweights.models._model import Model
+from inweights.models._quiet import quiet
 
 Factors = dict[str, tuple[Tensor, Tensor]]
 """`{module: (A, B)}` with `ΔW = B A`: shapes `(r, in)` and `(out, r)`."""
@@ -36,7 +37,10 @@ def write_peft(factors: Factors, model: Model, folder: Path, beside: Callable[[P
     config = LoraConfig(
         fan_in_fan_out=all(is_transposed(model, name) for name in factors),
         r=most, lora_alpha=most, target_modules=sorted(factors), rank_pattern=other, alpha_pattern=other,
-        bias="none", task_type="CAUSAL_LM", base_model_name_or_path=model.path or model.name, inference_mode=True,
+        bias="none", task_type="CAUSAL_LM", inference_mode=True,
+        # A hub id means the same on every machine, a path of the cache does not.
+        base_model_name_or_path=model.name if model.revision else model.path or model.name,
+        revision=model.revision or None,
     )  # fmt: skip
     tensors = {}
     for name, (A, B) in factors.items():

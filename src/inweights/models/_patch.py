@@ -55,7 +55,7 @@ class Patch:
 
     def parameters(self, model: Model | nn.Module, token: int | None = None) -> dict[str, Tensor]:
         """The changed parameters, dense: for one query token, or for all of them in static mode."""
-        if isinstance(model, Model) and model.fingerprint != self.base:
+        if isinstance(model, Model) and not model.is_base(self.base):
             raise InputError(f"This patch was made for other weights, or another dtype, than those of {model.name!r}.")
         net = as_model(model).model
         new: dict[str, Tensor] = {}

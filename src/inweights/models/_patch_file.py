@@ -57,13 +57,13 @@ def load_patch(path: Path, model: Model) -> Patch:
         raise InputError(f"{str(path)!r} is not a whole patch file: {error}") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise InputError(f"{str(path)!r} is a safetensors file, but not a patch of this format ({FORMAT}).")
-    if about.get("base") != model.fingerprint:
+    if not model.is_base(str(about.get("base"))):
         raise InputError(f"{str(path)!r} was made for other weights, or another dtype, than those of {model.name!r}.")
     broken = [name for name, t in tensors.items() if not bool(torch.isfinite(t).all())]
     if broken:
         raise InputError(f"{str(path)!r} has NaN or infinite entries in {broken[0]!r}: make the patch again.")
     try:
-        made = Patch(about["mode"], _blocks(about, tensors, model), int(about["tokens"]), about["base"])
+        made = Patch(about["mode"], _blocks(about, tensors, model), int(about["tokens"]), model.fingerprint)
         for name, value in made.parameters(model, 0 if made.mode != "static" else None).items():
             if value.shape != model.model.get_parameter(name).shape:
                 raise ValueError(f"{name} has another shape")
