@@ -114,8 +114,8 @@ class Patch:
             return []
         return [
             f"The patched blocks behind {self.blocks[worst].block.name} amplify an error {behind[worst]:.0e} times: "
-            "the patch is exact where the very operations are repeated that it was solved with (same device and kernels, "
-            "one token at a time), and elsewhere rounding may show in the logits."
+            "the patch is exact where the very operations are repeated that it was solved with (same device, same "
+            "kernels, one token at a time), and elsewhere rounding may show in the logits."
         ]
 
     def save(self, path: str | Path) -> Path:
