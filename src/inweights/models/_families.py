@@ -137,8 +137,8 @@ def prove(name: str, seeds: int = SEEDS, depth: Depth = "tiny") -> Family:
                 rounded[mode].append(_tried(low, structure, mode, count).error)
     assert structure is not None
     worst = {mode: _worst(each, depth) for mode, each in outcomes.items()}
-    good = tuple(all(o.exact(depth) for o in each) for each in outcomes.values())
-    status = {(True, True): "exact", (True, False): "token-only", (False, True): "static-only"}.get(good, "not-exact")
+    token, static = (all(o.exact(depth) for o in each) for each in outcomes.values())
+    status = ("exact" if static else "token-only") if token else ("static-only" if static else "not-exact")
     last, everything = structure.blocks[-1], [*outcomes["token"], *outcomes["static"]]
     reasons = [f"{mode}: {o.reason}" for mode, o in worst.items() if o.reason and not o.exact(depth)]
     return Family(

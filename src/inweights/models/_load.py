@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from inweights._errors import InputError
+from inweights._errors import InputError, out_of_memory
 from inweights._fetch import Recipe, fetch
 from inweights.models._complete import listed, load_complete
 from inweights.models._converted import converted
@@ -88,6 +88,8 @@ def _open(
     except InputError:
         raise
     except Exception as error:  # a damaged or foreign file can make it raise anything
+        if out_of_memory(error):
+            raise
         raise InputError(
             f"`model` {spec!r} could not be loaded as a causal language model: {first_line(error)}"
         ) from None

@@ -20,7 +20,7 @@ from inweights.models._branch_norm import Inversion, inversions, static_target
 from inweights.models._hidden import hidden, with_hidden
 from inweights.models._rerun import Rerun, Steer, carried, features, leaves, split
 from inweights.models._rerun import read as read_input
-from inweights.theory import Solution, exchanged, least_squares, quotient, rank_one
+from inweights.theory import Solution, Update, exchanged, least_squares, quotient, rank_one
 
 PASSES, SMALL = 4, 1e-2
 """How often the input of a branch norm is made smaller in static mode, and below which ratio it is."""
@@ -79,7 +79,18 @@ def _least_squares(Z: Tensor, T: Tensor) -> Solution:
     """
     size = torch.linalg.vector_norm(Z, dim=-1, keepdim=True)
     size = torch.where(size > 0, size, 1.0)
-    return least_squares(Z / size, T / size)
+    Z, T = Z / size, T / size
+    smallest = least_squares(Z, T)
+    if bool(smallest.exact):
+        return smallest
+    # Massive activations, which all tokens share, drown the coordinates by which they differ. In units of each
+    # coordinate's own size they do not; the solution is then not the smallest one, but as exact.
+    unit = torch.linalg.vector_norm(Z, dim=0)
+    unit = torch.where(unit > 0, unit, 1.0)
+    scaled = least_squares(Z / unit, T)
+    if not bool(scaled.exact):
+        return smallest
+    return replace(scaled, update=Update(scaled.update.u, scaled.update.v / unit.unsqueeze(-1)))
 
 
 def solve_token(
