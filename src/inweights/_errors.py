@@ -13,6 +13,18 @@ class InputError(ValueError):
     """
 
 
+SHOWN = 80
+"""Characters of a value that a sentence shows."""
+LISTED = 20
+"""Problems that one error lists: a file may have a million."""
+
+
+def shown(value: object) -> str:
+    """A value as Python shows it, cut where it is long: it may come from a file."""
+    text = repr(value[: SHOWN + 1] if isinstance(value, str | bytes | list | tuple) else value)
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+
+
 class Problems:
     """Collects what is wrong with the arguments of one call, so that the user hears all of it at once."""
 
@@ -28,11 +40,13 @@ class Problems:
     def stop(self) -> None:
         """Raises `InputError` with every sentence noted so far, if there is any."""
         if self._sentences:
-            raise InputError("\n".join(self._sentences))
+            more = len(self._sentences) - LISTED
+            rest = [f"And {more} more."] if more > 0 else []
+            raise InputError("\n".join(self._sentences[:LISTED] + rest))
 
 
 def unknown(what: str, name: object, known: Iterable[str]) -> InputError:
     """The error for a name that is not known, with the nearest ones that are."""
     names = list(known)
-    near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.4) or names
-    return InputError(f"There is no {what} {name!r}; did you mean {', '.join(near)}?")
+    near = difflib.get_close_matches(str(name)[:SHOWN], names, n=3, cutoff=0.4) or names
+    return InputError(f"There is no {what} {shown(name)}; did you mean {', '.join(near)}?")
