@@ -113,4 +113,6 @@ def _misfit(tensors: dict[str, Any], size: int) -> str:
 
 def _sizes(value: Any) -> bool:
     """Whether these are dimensions or offsets of a tensor, as torch could hold them: their product stays small."""
-    return isinstance(value, list) and len(value) <= DIMENSIONS and all(type(n) is int and 0 <= n < 2**63 for n in value)
+    return (
+        isinstance(value, list) and len(value) <= DIMENSIONS and all(type(n) is int and 0 <= n < 2**63 for n in value)
+    )

@@ -137,9 +137,6 @@ REFUSALS: dict[str, tuple[Spoil, str]] = {
     "many patterns": (setting(rank_pattern={f"a{i}": 3 for i in range(1000)}), "1000 patterns in rank_pattern, but"),
     "slow patterns": (setting(rank_pattern={".*.*.*x": 3}), "which is not a plain pattern"),
     "later set syntax": (setting(rank_pattern={"[[a]": 3}), "which is not a plain pattern"),
-    "many repeats": (
-        setting(alpha_pattern={f"{i}.*": 3 for i in "abcdefghijklmno"}), "15 patterns in alpha_pattern, but the model",
-    ),
     "rslora": (setting(use_rslora="no"), "'no' for 'use_rslora', but that must be true or false"),
     "negative rank": (setting(r=-3), "-3 for 'r', but that must be a number above 0"),
     "10^400": (text("adapter_config.json", '{"r": 1' + "0" * 400 + "}"), "an integer of 401 digits, above 308"),

@@ -64,11 +64,12 @@ def _called(app: Callable[[], object]) -> int:
     try:
         app()
     except SystemExit as end:
-        cause: BaseException | None = end
-        while (cause := cause.__cause__ or cause.__context__) is not None:
+        cause = end.__context__
+        while cause is not None:
             # rich and typer end with 1 where a pipe is closed or input ends, and without a word on Ctrl-C.
             if isinstance(cause, KeyboardInterrupt | BrokenPipeError | EOFError):
                 raise cause from None
+            cause = cause.__cause__ or cause.__context__
         if isinstance(end.code, str):
             return _end(end.code, 1)
         return end.code or 0
@@ -80,7 +81,7 @@ def _open_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, Path(os.devnull).open("w"))
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  (open until the end)
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 

@@ -92,7 +92,8 @@ class Card:
         for name in ("prompt_tokens", "rank", "seed"):
             value = said.get(name, 0)
             problems.unless(
-                not isinstance(value, int) or 0 <= value < 2**63, f"{FILE} has {value} for {name!r}: it must be a count."
+                not isinstance(value, int) or 0 <= value < 2**63,
+                f"{FILE} has {value} for {name!r}: it must be a count.",
             )
         hashes = said["calibration"].get("seen", []) if isinstance(said.get("calibration"), dict) else []
         fits = isinstance(hashes, list) and all(isinstance(each, str) for each in hashes)

@@ -164,9 +164,7 @@ def _tensors(
     return found
 
 
-def _factors(
-    header: Header, known: dict[str, tuple[int, int]], problems: Problems
-) -> Iterator[tuple[str, str, str]]:
+def _factors(header: Header, known: dict[str, tuple[int, int]], problems: Problems) -> Iterator[tuple[str, str, str]]:
     """The names of the factors that fit the model, with their module and whether they are A or B."""
     sides = set()
     for name, stored in header.tensors.items():

@@ -29,9 +29,7 @@ def check_patterns(config: dict[str, Any], key: str, matrices: int, where: str, 
     ):
         return
     for pattern in patterns:
-        problems.unless(
-            is_plain(pattern), f"{where} has a {key} with {shown(pattern)}, which is not a plain pattern."
-        )
+        problems.unless(is_plain(pattern), f"{where} has a {key} with {shown(pattern)}, which is not a plain pattern.")
         check_positive(patterns, pattern, where, problems)
     repeating = sum(bool(_repeats(pattern)) for pattern in patterns)
     problems.unless(
