@@ -23,12 +23,12 @@ CONFIG_LIMIT = 1 << 20
 TOML_LIMIT = 1 << 16
 """Bytes of a recipe: the largest of the package has half a KiB."""
 LINES_LIMIT = 16 << 20
-"""Bytes of a file of JSON lines: a hundred thousand queries of 160 characters."""
+"""Bytes of a file of JSON lines: fifty thousand queries of 300 characters."""
 CACHE_LIMIT = 64 << 20
 """Bytes of a result in a cache: one with a figure of a million points, as this package writes it."""
 TEXT_LIMIT = 16 << 20
 """Bytes of a text: some four million tokens, above every context window."""
-MAX_LINES = 100_000
+MAX_LINES = 50_000
 """JSON lines of a file: each query costs at least one forward pass."""
 MAX_DEPTH = 64
 """Levels of nesting: files of this package have up to 8, and Python's parsers fail near 1,000."""
@@ -42,9 +42,26 @@ class MalformedError(ValueError):
     """Why a file cannot be read; the message ends a sentence."""
 
 
+def read_bytes(path: Path, what: str, limit: int, fix: str, *, pipes: bool = False) -> bytes:
+    """The bytes of a file, at most `limit`; a pipe, which may never end, only where it is allowed."""
+    with _refusal(f"{what} {str(path)!r}", fix):
+        try:
+            if not pipes and not path.is_file():
+                raise MalformedError("it is not a file" if path.exists() else "there is no such file")
+            with path.open("rb") as file:
+                data = file.read(limit + 1)
+        except FileNotFoundError:
+            raise MalformedError("there is no such file") from None
+        except OSError as error:
+            raise MalformedError(f"the system refuses it ({error.strerror or error})") from None
+        if len(data) > limit:
+            raise MalformedError(f"it is larger than {limit} bytes, the limit for such a file")
+    return data
+
+
 def read_text(path: Path, what: str, *, limit: int = TEXT_LIMIT, fix: str = FIX) -> str:
     """The text of a UTF-8 file, or of a pipe; without a byte order mark, with plain line ends."""
-    data = _content(path, what, limit, fix, pipes=True)
+    data = read_bytes(path, what, limit, fix, pipes=True)
     with _refusal(f"{what} {str(path)!r}", fix):
         text = _decoded(data.removeprefix(b"\xef\xbb\xbf"))
         if "\0" in text:
@@ -56,19 +73,19 @@ def read_json(
     path: Path, what: str, *, limit: int = CONFIG_LIMIT, fix: str = FIX, finite: bool = True
 ) -> dict[str, Any]:
     """The JSON object of a file; without `finite`, NaN and Infinity are numbers."""
-    return parse_json(_content(path, what, limit, fix), f"{what} {str(path)!r}", fix=fix, finite=finite)
+    return parse_json(read_bytes(path, what, limit, fix), f"{what} {str(path)!r}", fix=fix, finite=finite)
 
 
 def read_json_lines(
     path: Path, what: str, *, limit: int = LINES_LIMIT, fix: str = FIX
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The JSON objects of a file, one a line, with the number of their line; each is checked when it is asked for."""
-    return parse_json_lines(_content(path, what, limit, fix), f"{what} {str(path)!r}", fix=fix)
+    return parse_json_lines(read_bytes(path, what, limit, fix), f"{what} {str(path)!r}", fix=fix)
 
 
 def read_toml(path: Path, what: str, *, limit: int = TOML_LIMIT, fix: str = FIX) -> dict[str, Any]:
     """The table of a TOML file."""
-    return parse_toml(_content(path, what, limit, fix), f"{what} {str(path)!r}", fix=fix)
+    return parse_toml(read_bytes(path, what, limit, fix), f"{what} {str(path)!r}", fix=fix)
 
 
 def parse_json(data: bytes | str, named: str, *, fix: str = FIX, finite: bool = True) -> dict[str, Any]:
@@ -93,10 +110,10 @@ def parse_json_lines(data: bytes | str, named: str, *, fix: str = FIX) -> Iterat
     )
 
 
-def parse_toml(data: bytes | str, named: str, *, fix: str = FIX) -> dict[str, Any]:
-    """As `read_toml`, of a text."""
+def parse_toml(data: bytes | str, named: str, *, fix: str = FIX, finite: bool = True) -> dict[str, Any]:
+    """As `read_toml`, of a text; without `finite`, inf and nan are numbers, and so is 1e400."""
     with _refusal(named, fix):
-        return _toml(data.encode(errors="surrogatepass") if isinstance(data, str) else data)
+        return _toml(data.encode(errors="surrogatepass") if isinstance(data, str) else data, finite)
 
 
 @contextmanager
@@ -106,21 +123,6 @@ def _refusal(named: str, fix: str) -> Iterator[None]:
         yield
     except MalformedError as error:
         raise InputError(f"{named} cannot be read, {error}: {fix}.") from None
-
-
-def _content(path: Path, what: str, limit: int, fix: str, *, pipes: bool = False) -> bytes:
-    """At most `limit` bytes of a file; a pipe, which may never end, only where it is allowed."""
-    with _refusal(f"{what} {str(path)!r}", fix):
-        try:
-            if not pipes and not path.is_file():
-                raise MalformedError("it is not a file" if path.exists() else "there is no such file")
-            with path.open("rb") as file:
-                data = file.read(limit + 1)
-        except OSError as error:
-            raise MalformedError(f"the system refuses it ({error.strerror or error})") from None
-        if len(data) > limit:
-            raise MalformedError(f"it is larger than {limit} bytes, the limit for such a file")
-    return data
 
 
 def _decoded(data: bytes) -> str:
@@ -216,7 +218,7 @@ _TOML_STRING = re.compile(
 _TOML_KEY = re.compile(rb"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
 
 
-def _toml(data: bytes) -> dict[str, Any]:
+def _toml(data: bytes, finite: bool) -> dict[str, Any]:
     text = _plain(data)
     bare = _TOML_STRING.sub(lambda found: b"" if found[0].startswith(b"#") else b"s", data)
     _check_brackets(bare)
@@ -224,7 +226,7 @@ def _toml(data: bytes) -> dict[str, Any]:
     if any(key.count(b".") >= MAX_DEPTH for key in _TOML_KEY.findall(bare)):
         raise _too_deep()
     try:
-        value = tomllib.loads(text, parse_float=_finite)
+        value = tomllib.loads(text, parse_float=_finite if finite else float)
         _check_values(value)
     except RecursionError:
         raise _too_deep() from None

@@ -220,7 +220,10 @@ def test_anatomy_and_families() -> None:
     ("args", "words"),
     [
         (("verify", "--context", "a", "--query", "b", "--model", "nonsense"), "neither 'smollm2', nor a folder"),
-        (("verify", "--context", "@none.txt", "--query", "b"), "--context names the file 'none.txt', which cannot"),
+        (
+            ("verify", "--context", "@none.txt", "--query", "b"),
+            "The file of --context 'none.txt' cannot be read, there is no such file",
+        ),
         (("verify", "--context", "a", "--query", ""), "`query` is empty"),
         (("verify", "--context", "a b", "--query", "c", "--keep", "z"), "`keep` is 'z', which occurs 0 times"),
         (("families", "lama"), "There is no family 'lama'; did you mean llama"),

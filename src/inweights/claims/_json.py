@@ -16,7 +16,7 @@ def dumps(value: Any) -> str:
     return json.dumps(_written(value), allow_nan=False)
 
 
-def loads(text: str) -> dict[str, Any]:
+def loads(text: bytes | str) -> dict[str, Any]:
     """What `dumps` wrote. A text that is one of the three words becomes a number: no claim has such a name or reason.
     Keys stay as they are. Anything but an object is refused."""
     return {k: _read(v) for k, v in parse_json(text, "The result of a claim").items()}

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -15,8 +14,6 @@ from inweights._files import write_atomic
 from inweights.claims._code import made_by
 
 DIGEST = hashlib.sha256().digest_size
-WEIGHTS_LIMIT = 1 << 30
-"""Bytes of a file: the trained models of claims have some MB."""
 
 
 def kept(name: str, train: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -25,8 +22,8 @@ def kept(name: str, train: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tens
     Two processes that begin at the same moment both train, and find the same.
     """
     path = cache_folder() / "claims" / "trained" / f"{name}-{made_by()[:24]}"
-    with suppress(OSError, SafetensorError):
-        content = path.read_bytes() if path.stat().st_size <= WEIGHTS_LIMIT else b""
+    with suppress(OSError):
+        content = path.read_bytes()
         if hashlib.sha256(content[DIGEST:]).digest() == content[:DIGEST]:
             return load(content[DIGEST:])
     found = dict(train())

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from inweights._errors import InputError
-from inweights._read import CACHE_LIMIT, read_text
+from inweights._read import CACHE_LIMIT, read_bytes
 from inweights.claims._claim import Claim
 from inweights.claims._code import judging, models, rooms
 from inweights.claims._criteria import Criteria, changes, criteria
@@ -93,7 +93,7 @@ class Entry:
         return dumps(asdict(self))
 
     @classmethod
-    def of(cls, line: str) -> Entry:
+    def of(cls, line: bytes | str) -> Entry:
         """From its line; one of another form, or with values of other types, is a `ValueError`."""
         return ENTRY.validate_python(loads(line))
 
@@ -248,14 +248,11 @@ def recorded() -> dict[str, Entry]:
 def read_entries(path: Path, fix: str) -> dict[str, Entry]:
     """The entries of a file, by claim, if there is one; `fix` ends the sentence that refuses a damaged line."""
     found: dict[str, Entry] = {}
-    lines = read_text(path, "The file", limit=CACHE_LIMIT, fix=fix).split("\n") if path.is_file() else []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                entry = Entry.of(line)
-            except ValueError:
-                raise InputError(
-                    f"Line {number} of {str(path)!r} is damaged, it is no result of a claim: {fix}."
-                ) from None
-            found[entry.id] = entry
+    data = read_bytes(path, "The file", CACHE_LIMIT, fix) if path.is_file() else b""
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            entry = Entry.of(line)
+        except ValueError:
+            raise InputError(f"Line {number} of {str(path)!r} is damaged, it is no result of a claim: {fix}.") from None
+        found[entry.id] = entry
     return found

@@ -15,6 +15,6 @@ COMMA = re.compile(r",(?![^\[]*\])")
 def value(text: str) -> Any:
     """A number, a list, true, false, or else the words themselves."""
     try:
-        return parse_toml(f"v = {text}", "A setting")["v"]
+        return parse_toml(f"v = {text}", "A setting", finite=False)["v"]
     except InputError:
         return text.strip()
