@@ -19,10 +19,10 @@ LISTED = 20
 """Problems that one error lists: a file may have a million."""
 
 
-def shown(value: object) -> str:
+def shown(value: object, most: int = SHOWN) -> str:
     """A value as Python shows it, cut where it is long: it may come from a file."""
-    text = repr(value[: SHOWN + 1] if isinstance(value, str | bytes | list | tuple) else value)
-    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    text = repr(value[: most + 1] if isinstance(value, str | bytes | list | tuple) else value)
+    return text if len(text) <= most else text[:most] + "…"
 
 
 class Problems:

@@ -22,6 +22,9 @@ BAD_INPUT, INTERNAL, INTERRUPTED = 2, 3, 130
 PIPE_CLOSED = 141
 """128 + SIGPIPE, as a shell reports any program whose reader has gone, such as `| head`."""
 
+PATH_SHOWN = 300
+"""Characters of a path that a sentence shows."""
+
 TRACEBACK = "INWEIGHTS_TRACEBACK"
 """The variable that, set to anything, prints the traceback of an internal error too."""
 
@@ -48,7 +51,7 @@ def exit_code(app: Callable[[], object]) -> int:
     except InputError as error:
         return _end(str(error), BAD_INPUT)
     except OSError as error:  # a disk that is full, a folder that is a file
-        where = f" {error.filename!r}" if error.filename else ""
+        where = f" {shown(error.filename, PATH_SHOWN)}" if error.filename else ""
         return _end(f"A file could not be used{where}: {error.strerror or error}.", BAD_INPUT)
     except Exception as error:
         if _is_memory(error):
