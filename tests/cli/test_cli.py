@@ -24,7 +24,7 @@ def rejected(*args: str | Path) -> str:
     done = run(*args, code=2)
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
-    return " ".join(done.stderr.split())
+    return " ".join(done.stderr.replace("│", " ").split())
 
 
 @pytest.fixture(scope="module")
