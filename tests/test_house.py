@@ -18,9 +18,9 @@ import inweights
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "inweights"
 
-# A room may import from rooms on lower floors, and from itself. `_errors`, `_files` and `_fetch` are the ground.
+# A room may import from rooms on lower floors, and from itself. The files of the package itself are the ground.
 FLOORS = [
-    {"_errors", "_files", "_fetch"},
+    {"_errors", "_files", "_fetch", "_read", "_safetensors"},
     {"theory", "engines"},
     {"blocks", "models", "data"},
     {"lab", "compare", "fold"},

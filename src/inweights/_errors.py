@@ -21,6 +21,18 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 
+SHOWN = 80
+"""Characters of a value that a sentence shows."""
+LISTED = 20
+"""Problems that one error lists: a file may have a million."""
+
+
+def shown(value: object, most: int = SHOWN) -> str:
+    """A value as Python shows it, cut where it is long: it may come from a file."""
+    text = repr(value[: most + 1] if isinstance(value, str | bytes | list | tuple) else value)
+    return text if len(text) <= most else text[:most] + "…"
+
+
 class Problems:
     """Collects what is wrong with the arguments of one call, so that the user hears all of it at once."""
 
@@ -36,11 +48,13 @@ class Problems:
     def stop(self) -> None:
         """Raises `InputError` with every sentence noted so far, if there is any."""
         if self._sentences:
-            raise InputError("\n".join(self._sentences))
+            more = len(self._sentences) - LISTED
+            rest = [f"And {more} more."] if more > 0 else []
+            raise InputError("\n".join(self._sentences[:LISTED] + rest))
 
 
 def unknown(what: str, name: object, known: Iterable[str]) -> InputError:
     """The error for a name that is not known, with the nearest ones that are."""
     names = list(known)
-    near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.4) or names
-    return InputError(f"There is no {what} {name!r}; did you mean {', '.join(near)}?")
+    near = difflib.get_close_matches(str(name)[:SHOWN], names, n=3, cutoff=0.4) or names
+    return InputError(f"There is no {what} {shown(name)}; did you mean {', '.join(near)}?")

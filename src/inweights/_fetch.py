@@ -24,6 +24,7 @@ from typing import IO
 
 from inweights._errors import InputError
 from inweights._files import folder_for, write_atomic
+from inweights._read import read_json
 
 FETCHING = ".fetch-"
 """How the names of unfinished downloads begin."""
@@ -202,7 +203,7 @@ def intact(path: Path, sha256: str | None = None) -> bool:
         return False
     noted, known = None, False
     with suppress(OSError, ValueError, KeyError, TypeError):  # a note that cannot be read says nothing
-        note, stat = json.loads(path.with_name(path.name + ".note").read_text()), path.stat()
+        note, stat = read_json(path.with_name(path.name + ".note"), "The note"), path.stat()
         noted, known = note["sha256"], (note["size"], note["mtime_ns"]) == (stat.st_size, stat.st_mtime_ns)
     wanted = sha256 or noted
     if known and noted == wanted:

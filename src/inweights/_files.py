@@ -73,7 +73,7 @@ def locked(folder: Path, *, patience: float = 0.0, waiting: Callable[[], None] =
         if time.monotonic() >= end:
             try:
                 who = f" (process {path.read_text().strip()})"
-            except OSError:
+            except (OSError, ValueError):  # it is gone, or no text
                 who = ""
             raise InputError(
                 f"Another process{who} is at work in {str(folder)!r}: wait for it, or name another folder."

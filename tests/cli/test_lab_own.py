@@ -60,4 +60,6 @@ def test_nothing_runs_a_file_that_is_not_named(
     lab("train", "linear-5", "--load", "cubic.py", "--set", "task.kind=cubic", *SMALL, "--out", "cubic")
     anew()
     assert "made with a task 'cubic' from a file of its own: name that file with --load" in refused("eval", "cubic")
-    assert "--load is 'none.py', which cannot be read" in refused("eval", "cubic", "--load", "none.py")
+    assert "The file of --load 'none.py' cannot be read, there is no such file" in refused(
+        "eval", "cubic", "--load", "none.py"
+    )

@@ -155,7 +155,10 @@ def test_generating_and_exporting_with_an_adapter(
         (("fold", "--context", "a", "--dtype", "bfloat16", "--out", "X"), "float32"),
         (("fold", "--context", "@none.txt", "--out", "X"), "cannot be read"),
         (("fold", "--data", "nonsense", "--out", "X"), "no data set 'nonsense'"),
-        (("evaluate", "--adapter", "none", "--context", "a", "--queries", "none.txt"), "could not be read"),
+        (
+            ("evaluate", "--adapter", "none", "--context", "a", "--queries", "none.txt"),
+            "The file of --queries 'none.txt' cannot be read, there is no such file",
+        ),
     ],
 )
 def test_bad_input_is_told_in_a_sentence(inweights: Run, args: tuple[str, ...], words: str, tmp_path: Path) -> None:

@@ -237,9 +237,9 @@ def test_a_card_comes_back_from_json() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "not readable as JSON"),
-        ("[" * 100_000, "not readable as JSON"),
-        ("[]", "not a card of this format"),
+        ("{", "inweights.json cannot be read, column 2 is not JSON"),
+        ("[" * 100_000, "nested more than 64 levels deep"),
+        ("[]", "it holds a list instead of a JSON object"),
         ('{"format": "other"}', "not a card of this format"),
         ('{"format": "inweights-fold-1", "rank": true, "base": 3}', "(?s)'base' that is no str.*'rank' that is no int"),
         ('{"format": "inweights-fold-1", "prompt_sha256": "<script>"}', "'prompt_sha256' that is no hash"),

@@ -97,16 +97,25 @@ def carded(**changes: Any) -> Spoil:
     return spoil
 
 
+def petabytes(folder: Path) -> None:
+    about = {UP + "A.weight": {"dtype": "F32", "shape": [10**15], "data_offsets": [0, 4 * 10**15]}}
+    header = json.dumps(about).encode()
+    _write(folder / "adapter_model.safetensors", len(header).to_bytes(8, "little") + header)
+
+
+million = json.dumps({"peft_type": "LORA", "rank_pattern": {f"a{i}": 1 for i in range(10**6)}})
+
+
 REFUSALS: dict[str, tuple[Spoil, str]] = {
     "no config": (lambda f: (f / "adapter_config.json").unlink(), "has no adapter_config.json"),
     "config is a folder": (
         lambda f: ((f / "adapter_config.json").unlink(), (f / "adapter_config.json").mkdir()),
         "has no adapter_config.json",
     ),
-    "bad json": (text("adapter_config.json", "{"), "adapter_config.json is not readable as a JSON object"),
-    "json of a list": (text("adapter_config.json", "[]"), "adapter_config.json is not readable as a JSON object"),
-    "json too deep": (text("adapter_config.json", "[" * 10**5), "adapter_config.json is not readable as a JSON"),
-    "no text": (text("adapter_config.json", b"\xff\xfe\xff"), "adapter_config.json is not readable as a JSON"),
+    "bad json": (text("adapter_config.json", "{"), "column 2 is not JSON"),
+    "json of a list": (text("adapter_config.json", "[]"), "holds a list instead of a JSON object: make the adapter"),
+    "json too deep": (text("adapter_config.json", "[" * 10**5), "nested more than 64 levels deep"),
+    "no text": (text("adapter_config.json", b"\xff\xfe\xff"), "it is not UTF-8 text"),
     "another method": (setting(peft_type="IA3"), "peft_type 'IA3', but only LORA"),
     "no method": (setting(peft_type=None), "peft_type None, but only LORA"),
     "bias": (setting(bias="all"), "it changes biases"),
@@ -119,11 +128,21 @@ REFUSALS: dict[str, tuple[Spoil, str]] = {
     "init is a list": (setting(init_lora_weights=[]), "changes the base weights"),
     "rank is text": (setting(r="3"), "'3' for 'r'"),
     "rank is another": (setting(r=4), "factors of ranks 3 and 3 for .* says 4"),
-    "alpha": (setting(lora_alpha=float("nan")), "nan for 'lora_alpha'"),
+    "alpha": (setting(lora_alpha=float("nan")), "it holds NaN, which is not a number"),
     "alpha too large": (setting(lora_alpha=1e308), "makes it infinite"),
     "pattern": (setting(rank_pattern={"(a+)+$": 3}), r"which is not a plain pattern"),
     "pattern invalid": (setting(alpha_pattern={"[": 3}), "which is not a plain pattern"),
     "pattern value": (setting(alpha_pattern={"up_proj": "x"}), "'x' for 'up_proj'"),
+    "a million patterns": (text("adapter_config.json", million), "it is larger than 1048576 bytes"),
+    "many patterns": (setting(rank_pattern={f"a{i}": 3 for i in range(1000)}), "1000 patterns in rank_pattern, but"),
+    "slow patterns": (setting(rank_pattern={".*.*.*x": 3}), "which is not a plain pattern"),
+    "later set syntax": (setting(rank_pattern={"[[a]": 3}), "which is not a plain pattern"),
+    "rslora": (setting(use_rslora="no"), "'no' for 'use_rslora', but that must be true or false"),
+    "negative rank": (setting(r=-3), "-3 for 'r', but that must be a number above 0"),
+    "10^400": (text("adapter_config.json", '{"r": 1' + "0" * 400 + "}"), "an integer of 401 digits, above 308"),
+    "1e400": (text("adapter_config.json", '{"lora_alpha": 1e400}'), "'1e400', a number larger than every float"),
+    "twice": (text("adapter_config.json", '{"r": 1, "r": 2}'), "the key 'r' twice"),
+    "a byte order mark": (text("adapter_config.json", b"\xef\xbb\xbf{}"), "begins with a byte order mark"),
     "patterns": (setting(alpha_pattern=[1]), "alpha_pattern that is no object"),
     "nan": (put(UP + "A.weight", lambda t: t * torch.nan), "NaN or infinite entries in .*up_proj.lora_A"),
     "inf": (put(UP + "B.weight", lambda t: t / 0), "NaN or infinite entries in .*up_proj.lora_B"),
@@ -147,11 +166,11 @@ REFUSALS: dict[str, tuple[Spoil, str]] = {
     "dots": (named("base_model.model.model..layers.lora_A.weight"), "which is no factor of a layer"),
     "truncated": (
         lambda f: _write(f / "adapter_model.safetensors", (f / "adapter_model.safetensors").read_bytes()[:-9]),
-        "not a whole safetensors file",
+        "its tensors should have",
     ),
-    "noise": (text("adapter_model.safetensors", b"\0" * 100), "not a whole safetensors file"),
-    "too large": (text("adapter_model.safetensors", b"\0" * 2_000_000), "too large to be one of this model's"),
-    "huge json": (text("adapter_config.json", b" " * (1 << 25)), "adapter_config.json is too large"),
+    "noise": (text("adapter_model.safetensors", b"\0" * 100), "The header of .* it is empty"),
+    "too large": (text("adapter_model.safetensors", b"\0" * 2_000_000), "the limit for such a file"),
+    "huge json": (text("adapter_config.json", b" " * (1 << 25)), "it is larger than 1048576 bytes"),
     "no weights": (lambda f: (f / "adapter_model.safetensors").unlink(), "has no adapter_model.safetensors"),
     "pickle": (pickled, "only pickled weights, which can run code"),
     "link to config": (linked("adapter_config.json"), "adapter_config.json is a link that leaves the folder"),
@@ -160,8 +179,11 @@ REFUSALS: dict[str, tuple[Spoil, str]] = {
     "link to itself": (looped, "adapter_config.json is a link that leaves"),
     "another base": (carded(base_fingerprint="00ff"), "made for other weights"),
     "card": (carded(rank="x"), "'rank' that is no int"),
-    "card is no json": (text("inweights.json", "{"), "inweights.json is not readable as JSON"),
-    "card is no text": (text("inweights.json", b"\xff"), "inweights.json is not readable as text"),
+    "card counts": (carded(rank=-1), "-1 for 'rank': it must be a count"),
+    "card hashes": (carded(calibration={"seen": [[1]]}), "'seen' in its 'calibration' that is no list of hashes"),
+    "petabytes": (petabytes, "its tensors should have 4000000000000000 bytes"),
+    "card is no json": (text("inweights.json", "{"), "The card .*inweights.json' cannot be read, column 2"),
+    "card is no text": (text("inweights.json", b"\xff"), "The card .* is not UTF-8 text"),
 }  # fmt: skip
 
 

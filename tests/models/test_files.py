@@ -72,8 +72,8 @@ def broken(tmp_path: Path, how: str) -> tuple[Path, Model]:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("truncated", "is not a whole patch file"),
-        ("noise", "is not a whole patch file"),
+        ("truncated", r"The patch .* cannot be read, .*: make the patch again"),
+        ("noise", "cannot be read"),
         ("nan", "has NaN or infinite entries"),
         ("shape", "does not fit"),
         ("missing", "does not fit the model"),

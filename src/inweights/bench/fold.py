@@ -18,9 +18,10 @@ import torch
 import transformers
 
 from inweights import __version__
-from inweights._errors import unknown
+from inweights._errors import InputError, unknown
 from inweights._fetch import cache
 from inweights._files import write_atomic
+from inweights._read import read_json
 from inweights.bench._measure import Result, Row
 from inweights.bench._suite import DEVELOPMENT, Task, suite
 from inweights.fold import (
@@ -81,7 +82,7 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
         else:
             found, another = _piece(model, low, task, setting, another)
             write_atomic(kept, json.dumps(found))
-        rows.append(_row(task.name, json.loads(kept.read_text()), on_gpu))
+        rows.append(_row(task.name, _measured_before(kept), on_gpu))
     pieces = {r.name: r.beside | {"ours": r.ours, "rival": r.rival} for r in rows}
     found = _mean(list(pieces.values()))
     unseen = [p for name, p in pieces.items() if name not in SEEN]
@@ -102,6 +103,15 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
         error=max(0.0, short),
         tolerance=0.0,
     )
+
+
+def _measured_before(path: Path) -> dict[str, Any]:
+    """What a run wrote; a file that is none of those is named."""
+    fix = "delete it to measure again"
+    found = read_json(path, "The measurement", fix=fix, finite=False)
+    if not all(isinstance(found.get(name), float) for name in ("ours", "rival", "recovered_ours", "recovered_rival")):
+        raise InputError(f"The measurement {str(path)!r} lacks its numbers: {fix}.")
+    return found
 
 
 def _code() -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+from inweights._read import CONFIG_LIMIT, read_toml
 
 SEEDS = 5
 
@@ -90,7 +92,7 @@ class Change:
 
 @cache
 def _file() -> dict[str, Any]:
-    return tomllib.loads((files("inweights.claims") / "criteria.toml").read_text(encoding="utf-8"))
+    return read_toml(Path(str(files("inweights.claims"))) / "criteria.toml", "The file", limit=CONFIG_LIMIT)
 
 
 def criteria() -> dict[str, Criteria]:

@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any
 
+from inweights._read import parse_json
+
 ODD = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -14,10 +16,10 @@ def dumps(value: Any) -> str:
     return json.dumps(_written(value), allow_nan=False)
 
 
-def loads(text: str) -> Any:
+def loads(text: bytes | str) -> dict[str, Any]:
     """What `dumps` wrote. A text that is one of the three words becomes a number: no claim has such a name or reason.
-    Keys stay as they are."""
-    return _read(json.loads(text))
+    Keys stay as they are. Anything but an object is refused."""
+    return {k: _read(v) for k, v in parse_json(text, "The result of a claim").items()}
 
 
 def _written(value: Any) -> Any:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 
 from inweights._fetch import cache as cache_folder
 from inweights._files import write_atomic
+from inweights._read import CACHE_LIMIT, read_json
 from inweights.claims._claim import Claim, Found, Numbers
 from inweights.claims._code import made_by
 from inweights.claims._json import dumps, loads
@@ -51,6 +53,9 @@ class Kept:
         return cls(outcome, message, quantities, plot, told, seconds, made_with)
 
 
+KEPT = TypeAdapter(Kept)
+
+
 def _list(numbers: Numbers) -> list[float]:
     return torch.as_tensor(numbers, dtype=torch.float64).detach().cpu().reshape(-1).tolist()
 
@@ -71,13 +76,11 @@ def write(path: Path, kept: Kept) -> None:
 def read(path: Path) -> Kept | None:
     """What is there, if it is whole."""
     try:
-        outer = json.loads(path.read_text(encoding="utf-8"))
-        body = outer["body"]
+        outer = read_json(path, "The result", limit=CACHE_LIMIT)
+        body = str(outer["body"])
         if hashlib.sha256(body.encode()).hexdigest() != outer["sha256"]:
             return None
-        values = loads(body)
-        quantities = {name: (v, c) for name, (v, c) in values["quantities"].items()}
-        kept = Kept(**values | {"quantities": quantities})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        kept = KEPT.validate_python(loads(body))
+    except (ValueError, KeyError):  # it is not there, or damaged, or of other types
         return None
     return kept if kept.outcome in OUTCOMES else None

@@ -10,11 +10,15 @@ from pathlib import Path
 from statistics import fmean as mean
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from inweights._errors import InputError
+from inweights._read import CACHE_LIMIT, read_bytes
 from inweights.claims._claim import Claim
 from inweights.claims._code import judging, models, rooms
 from inweights.claims._criteria import Criteria, changes, criteria
 from inweights.claims._json import dumps, loads
-from inweights.claims._judge import Interval, Judged, Verdict, judge
+from inweights.claims._judge import Judged, Verdict, judge
 from inweights.claims._keep import Kept, key, read, write
 from inweights.claims._made_with import made_with
 from inweights.claims._papers import load_all
@@ -89,17 +93,12 @@ class Entry:
         return dumps(asdict(self))
 
     @classmethod
-    def of(cls, line: str) -> Entry:
-        """From its line."""
-        values = loads(line)
-        judged = {
-            name: Judged(
-                Interval(**j["value"]), j["control"] and Interval(**j["control"]), Verdict(j["verdict"]), j["why"]
-            )
-            for name, j in values["quantities"].items()
-        }
-        seen = {name: (v, c) for name, (v, c) in values["seen"].items()}
-        return cls(**values | {"verdict": Verdict(values["verdict"]), "quantities": judged, "seen": seen})
+    def of(cls, line: bytes | str) -> Entry:
+        """From its line; one of another form, or with values of other types, is a `ValueError`."""
+        return ENTRY.validate_python(loads(line))
+
+
+ENTRY = TypeAdapter(Entry)
 
 
 @dataclass(frozen=True)
@@ -243,6 +242,17 @@ def _whole(one: Kept, other: Kept) -> bool:
 
 def recorded() -> dict[str, Entry]:
     """The entries of the last full run, which come with the package."""
-    if not RECORDED.is_file():
-        return {}
-    return {e.id: e for e in map(Entry.of, RECORDED.read_text(encoding="utf-8").splitlines())}
+    return read_entries(RECORDED, "install inweights again")
+
+
+def read_entries(path: Path, fix: str) -> dict[str, Entry]:
+    """The entries of a file, by claim, if there is one; `fix` ends the sentence that refuses a damaged line."""
+    found: dict[str, Entry] = {}
+    data = read_bytes(path, "The file", CACHE_LIMIT, fix) if path.is_file() else b""
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            entry = Entry.of(line)
+        except ValueError:
+            raise InputError(f"Line {number} of {str(path)!r} is damaged, it is no result of a claim: {fix}.") from None
+        found[entry.id] = entry
+    return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+
+from inweights._read import CONFIG_LIMIT, read_toml
 
 
 @cache
 def remarks() -> dict[str, str]:
     """By claim."""
-    text = (files("inweights.claims") / "remarks.toml").read_text(encoding="utf-8")
-    return {id: about["why"] for id, about in tomllib.loads(text).items()}
+    values = read_toml(Path(str(files("inweights.claims"))) / "remarks.toml", "The file", limit=CONFIG_LIMIT)
+    return {id: about["why"] for id, about in values.items()}

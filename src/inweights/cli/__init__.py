@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from inweights import __version__
-from inweights._errors import InputError
+from inweights.cli._exits import exit_code
 from inweights.cli.anatomy import anatomy
 from inweights.cli.bench import bench
 from inweights.cli.claims import claims
@@ -56,23 +56,6 @@ def _root(
     pass
 
 
-NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
-
-
-def main() -> None:
-    """The entry point: bad input ends with its sentence and exit code 2, never with a traceback."""
-    try:
-        app()
-    except InputError as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(2)
-    except OSError as error:  # a disk that is full, a folder that is a file
-        where = f" {error.filename!r}" if error.filename else ""
-        sys.stderr.write(f"A file could not be used{where}: {error.strerror or error}.\n")
-        sys.exit(2)
-    except (MemoryError, RuntimeError) as error:
-        # torch has no class of its own for memory of the CPU that is not there.
-        if not isinstance(error, MemoryError) and not any(said in str(error) for said in NO_MEMORY):
-            raise
-        sys.stderr.write("There is not enough memory for this: ask for less, e.g. a smaller batch, or fewer prompts.\n")
-        sys.exit(2)
+def main() -> NoReturn:
+    """The entry point: every command ends with one of the exit codes of `_exits`, and never with a traceback."""
+    sys.exit(exit_code(app))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from inweights._errors import InputError
+from inweights._read import read_text
 
 if TYPE_CHECKING:
     from inweights.models import Model, Prompt
@@ -31,13 +31,7 @@ Static = Annotated[bool, typer.Option("--static", help="One weight change for th
 
 def text(argument: str, value: str) -> str:
     """The text itself, or that of the file that `@FILE` names."""
-    if not value.startswith("@"):
-        return value
-    try:
-        return Path(value[1:]).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise InputError(f"{argument} names the file {value[1:]!r}, which cannot be read ({why}).") from None
+    return read_text(Path(value[1:]), f"The file of {argument}") if value.startswith("@") else value
 
 
 def open_model(name: str, dtype: str, device: str) -> Model:

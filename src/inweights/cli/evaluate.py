@@ -38,7 +38,7 @@ def evaluate(
     from inweights.fold._savings import savings
 
     said = text("--context", context)
-    asked = read_queries(queries) if queries else [(q, None) for q in questions()]
+    asked = read_queries(queries, "The file of --queries") if queries else [(q, None) for q in questions()]
     loaded = open_model(model, dtype, device)
     fold = load_fold(adapter, loaded)
     card = fold.card

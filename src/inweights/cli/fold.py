@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -101,10 +102,13 @@ def fold(
 def _calibration(value: str) -> int | Path | list[str] | None:
     if not value:
         return None
-    if value.lstrip("+-").isdigit():
+    if re.fullmatch(r"[+-]?[0-9]{1,9}", value):
         if int(value) < 8:
             raise InputError(f"--calibration is {value}, but at least 8 queries are needed.")
         return int(value)
     if not Path(value).is_file():
         raise InputError(f"--calibration is {value!r}, which is neither a number nor a file.")
+    from inweights.fold import read_queries
+
+    read_queries(Path(value), "The file of --calibration")  # what is wrong with it is said before any work
     return Path(value)

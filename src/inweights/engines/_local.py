@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Generator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
@@ -49,13 +51,36 @@ def local(works: Sequence[Work[T]], jobs: int | None, address: str | None) -> Ge
             worker.stop()
 
 
+@dataclass(frozen=True)
+class Undelivered:
+    """In place of an answer: why work did not reach a worker, or its answer did not leave it."""
+
+    why: str
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A process that is started meanwhile never sees Ctrl-C, which would end it with a traceback of its imports; this
+    one sees it afterwards."""
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it lets Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Worker(Generic[T]):
     """A process with work."""
 
     def __init__(self, work: Work[T]) -> None:
         self.connection, theirs = SPAWN.Pipe()
         self.process = SPAWN.Process(target=serve, args=(theirs,), daemon=True)
-        self.process.start()
+        with _without_interrupts():
+            self.process.start()
         theirs.close()
         self.give(work)
 
@@ -67,11 +92,11 @@ class Worker(Generic[T]):
     def answer(self) -> T | None:
         """Its answer, or None if it died."""
         try:
-            answer: T = self.connection.recv()
+            answer: T | Undelivered = self.connection.recv()
         except (EOFError, OSError):
             self.process.join()
             return None
-        return answer
+        return self.work.failed(answer.why) if isinstance(answer, Undelivered) else answer
 
     def stop(self) -> None:
         self.connection.close()
@@ -90,5 +115,10 @@ def serve(connection: Connection) -> None:
 
     with suppress(EOFError, OSError):
         while True:
-            work: Work[Any] = connection.recv()
-            connection.send(attempt(work, work.folder, beat))
+            try:
+                work: Work[Any] = connection.recv()
+                connection.send(attempt(work, work.folder, beat))
+            except (EOFError, OSError):
+                raise
+            except Exception as error:  # what cannot be pickled, or found here
+                connection.send(Undelivered(f"{type(error).__name__}: {error}"))

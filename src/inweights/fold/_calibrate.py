@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -10,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from inweights._errors import InputError
+from inweights._read import LINES_LIMIT, MAX_LINES, parse_json_lines, read_text
 from inweights.fold._examples import Examples
 from inweights.fold._frame import Frame
 from inweights.fold._sample import sample
@@ -61,29 +61,27 @@ def made_up(frame: Frame, count: int, seed: int = 0, *, new: int = 24, temperatu
     return list(found)
 
 
-def read_queries(path: Path) -> list[tuple[str, str | None]]:
-    """Queries from a file: JSON lines with `query` and perhaps `answer`, or plain lines of text."""
-    try:
-        lines = [line for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"The queries in {str(path)!r} could not be read: {error}.") from None
+def read_queries(path: Path, what: str = "The file of queries") -> list[tuple[str, str | None]]:
+    """Queries from a file: JSON lines with `query` and perhaps `answer`, or plain lines of text. `what` begins the
+    sentence of a refusal."""
+    text = read_text(path, what, limit=LINES_LIMIT)
+    lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
-        raise InputError(f"{str(path)!r} holds no queries.")
+        raise InputError(f"{what} {str(path)!r} holds no queries: write one a line.")
+    if len(lines) > MAX_LINES:
+        raise InputError(f"{what} {str(path)!r} holds {len(lines)} queries, above {MAX_LINES}: name a smaller file.")
     if not lines[0].lstrip().startswith("{"):
         return [(line, None) for line in lines]
     found = []
-    for n, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-            query, answer = row["query"], row.get("answer")
-            texts = [query] if answer is None else [query, answer]
-            if not all(isinstance(t, str) and t.strip() for t in texts):
-                raise TypeError("`query` must be text, and `answer` too if there is one")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+    for number, row in parse_json_lines(text, f"{what} {str(path)!r}"):
+        query, answer = row.get("query"), row.get("answer")
+        texts = [query] if answer is None else [query, answer]
+        if not all(isinstance(t, str) and t.strip() for t in texts):
             raise InputError(
-                f"Line {n} of {str(path)!r} is no JSON object with a `query` of text ({error or type(error).__name__})."
-            ) from None
-        found.append((query, answer))
+                f"Line {number} of {what} {str(path)!r} is no JSON object with a `query` of text, and an `answer` of "
+                "text if there is one."
+            )
+        found.append((str(query), answer))
     return found
 
 

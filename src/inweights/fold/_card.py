@@ -12,9 +12,12 @@ from typing import Any
 
 from inweights import __version__
 from inweights._errors import InputError, Problems
+from inweights._read import parse_json
 
 FORMAT = "inweights-fold-1"
 FILE = "inweights.json"
+CARD_LIMIT = 4 << 20
+"""Bytes of a card: with the text of a prompt of a million tokens, or the hashes of 200,000 queries."""
 
 
 def versions() -> dict[str, str]:
@@ -66,11 +69,12 @@ class Card:
     @staticmethod
     def from_json(text: str) -> Card:
         """The card that `to_json` wrote; anything else is refused, all problems at once."""
-        try:
-            said = json.loads(text)
-        except (ValueError, RecursionError):
-            raise InputError(f"{FILE} is not readable as JSON.") from None
-        if not isinstance(said, dict) or said.get("format") != FORMAT:
+        return Card.of(parse_json(text, FILE))
+
+    @staticmethod
+    def of(said: dict[str, Any]) -> Card:
+        """The card with these values; all that is wrong with them at once."""
+        if said.get("format") != FORMAT:
             raise InputError(f"{FILE} is not a card of this format ({FORMAT}).")
         problems = Problems()
         for f in fields(Card):
@@ -85,6 +89,15 @@ class Card:
                 str(said.get(name, "")).replace("+", "").isalnum() or not said.get(name),
                 f"{FILE} has a {name!r} that is no hash.",
             )
+        for name in ("prompt_tokens", "rank", "seed"):
+            value = said.get(name, 0)
+            problems.unless(
+                not isinstance(value, int) or 0 <= value < 2**63,
+                f"{FILE} has {value} for {name!r}: it must be a count.",
+            )
+        hashes = said["calibration"].get("seen", []) if isinstance(said.get("calibration"), dict) else []
+        fits = isinstance(hashes, list) and all(isinstance(each, str) for each in hashes)
+        problems.unless(fits, f"{FILE} has a 'seen' in its 'calibration' that is no list of hashes.")
         problems.stop()
         given = {f.name: said[f.name] for f in fields(Card) if f.name in said}
         if "versions" not in given:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inweights._errors import InputError, Problems
-from inweights.fold._card import FILE, Card
+from inweights._errors import InputError, Problems, shown
+from inweights._read import read_json
+from inweights._safetensors import Header, read_safetensors_header
+from inweights.fold._card import CARD_LIMIT, FILE, Card
 from inweights.fold._fold import Fold, matrices
+from inweights.fold._patterns import MAX_MATCHES, Values, check_patterns, check_positive
 from inweights.models import Model
 from inweights.theory import Update
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+AGAIN = "make the adapter again, or name another folder"
 
 _NAME = re.compile(r"base_model\.model\.(\w+(?:\.\w+)*)\.lora_([AB])\.weight")
 _DTYPES = {"F64", "F32", "F16", "BF16"}
@@ -49,11 +53,12 @@ def load_fold(folder: str | Path, model: Model) -> Fold:
     if not folder.is_dir():
         raise InputError(f"There is no adapter folder {str(folder)!r}.")
     problems = Problems()
-    config = _json_of(folder, CONFIG, problems)
+    known = matrices(model)
+    config = _config(folder, problems)
     if config is not None:
-        _check_config(config, problems)
+        _check_config(config, len(known), problems)
     card = _card(folder, model, problems)
-    tensors = _tensors(folder, model, problems)
+    tensors = _tensors(folder, known, 8 * sum(p.numel() for p in model.model.parameters()), problems)
     problems.stop()
     assert config is not None
     updates = _updates(config, tensors, model, problems)
@@ -65,17 +70,13 @@ def load_fold(folder: str | Path, model: Model) -> Fold:
     return Fold(updates, card, model)
 
 
-def _file(folder: Path, name: str, problems: Problems, most: int) -> Path | None:
-    """A file of the folder itself that is not too large."""
+def _file(folder: Path, name: str, problems: Problems) -> Path | None:
+    """A file of the folder itself."""
     path = folder / name
     if path.is_symlink() and not _stays(path, folder):
         problems.unless(False, f"{name} is a link that leaves the folder: copy the file itself there.")
         return None
-    if not problems.unless(path.is_file(), f"The folder {str(folder)!r} has no {name}."):
-        return None
-    size = path.stat().st_size
-    fits = problems.unless(size <= most, f"{name} is too large to be one of this model's: {size} bytes, above {most}.")
-    return path if fits else None
+    return path if problems.unless(path.is_file(), f"The folder {str(folder)!r} has no {name}.") else None
 
 
 def _stays(link: Path, folder: Path) -> bool:
@@ -85,28 +86,25 @@ def _stays(link: Path, folder: Path) -> bool:
         return False
 
 
-def _json_of(folder: Path, name: str, problems: Problems) -> dict[str, Any] | None:
-    path = _file(folder, name, problems, 1 << 24)
-    if path is None:
-        return None
+def _config(folder: Path, problems: Problems) -> dict[str, Any] | None:
+    path = _file(folder, CONFIG, problems)
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        said = None
-    return said if problems.unless(isinstance(said, dict), f"{name} is not readable as a JSON object.") else None
+        return None if path is None else read_json(path, "The adapter configuration", fix=AGAIN)
+    except InputError as error:
+        problems.unless(False, str(error))
+        return None
 
 
 def _card(folder: Path, model: Model, problems: Problems) -> Card | None:
     if not (folder / FILE).exists() and not (folder / FILE).is_symlink():
         return None
-    path = _file(folder, FILE, problems, 1 << 24)
+    path = _file(folder, FILE, problems)
     if path is None:
         return None
     try:
-        card = Card.from_json(path.read_text(encoding="utf-8"))
-    except (InputError, OSError, UnicodeDecodeError) as error:
-        said = str(error) if isinstance(error, InputError) else f"{FILE} is not readable as text."
-        problems.unless(False, said)
+        card = Card.of(read_json(path, "The card", limit=CARD_LIMIT, fix=AGAIN))
+    except InputError as error:
+        problems.unless(False, str(error))
         return None
     problems.unless(
         not card.base_fingerprint or model.is_base(card.base_fingerprint),
@@ -116,114 +114,107 @@ def _card(folder: Path, model: Model, problems: Problems) -> Card | None:
     return replace(card, base_fingerprint=model.fingerprint) if card.base_fingerprint else card
 
 
-def _check_config(config: dict[str, Any], problems: Problems) -> None:
+def _check_config(config: dict[str, Any], known: int, problems: Problems) -> None:
     kind = config.get("peft_type")
-    if not problems.unless(kind == "LORA", f"{CONFIG} is of peft_type {kind!r}, but only LORA can be read."):
+    if not problems.unless(kind == "LORA", f"{CONFIG} is of peft_type {shown(kind)}, but only LORA can be read."):
         return
     bias = config.get("bias", "none")
-    problems.unless(bias in ("none", None), f"{CONFIG} cannot be read: it changes biases (bias is {bias!r}).")
+    problems.unless(bias in ("none", None), f"{CONFIG} cannot be read: it changes biases (bias is {shown(bias)}).")
     # A setting that is not known to be harmless may be of a later PEFT, and mean anything.
     for key in sorted(k for k, value in config.items() if value and k not in _HARMLESS):
-        problems.unless(False, f"{CONFIG} cannot be read: {_MEANING.get(key, f'it sets {key!r}')}.")
+        problems.unless(False, f"{CONFIG} cannot be read: {_MEANING.get(key, f'it sets {shown(key)}')}.")
     start = config.get("init_lora_weights")
-    known = any(start is way or start == way for way in _KEPT_BASE)
-    problems.unless(known, f"{CONFIG} cannot be read: {start!r} changes the base weights (init_lora_weights).")
-    _positive(config, "r", problems)
-    _positive(config, "lora_alpha", problems)
+    unchanged = any(start is way or start == way for way in _KEPT_BASE)
+    problems.unless(unchanged, f"{CONFIG} cannot be read: {shown(start)} changes the base weights (init_lora_weights).")
+    rooted = config.get("use_rslora")
+    problems.unless(
+        rooted in (None, True, False), f"{CONFIG} has {shown(rooted)} for 'use_rslora', but that must be true or false."
+    )
+    check_positive(config, "r", CONFIG, problems)
+    check_positive(config, "lora_alpha", CONFIG, problems)
     for name in ("rank_pattern", "alpha_pattern"):
-        patterns = config.get(name) or {}
-        if problems.unless(isinstance(patterns, dict), f"{CONFIG} has a {name} that is no object."):
-            for key in patterns:
-                problems.unless(_is_plain(key), f"{CONFIG} has a {name} with {key!r}, which is not a plain pattern.")
-                _positive(patterns, key, problems)
+        check_patterns(config, name, known, CONFIG, problems)
 
 
-def _positive(said: dict[str, Any], key: str, problems: Problems) -> None:
-    value = said.get(key)
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    problems.unless(fits, f"{CONFIG} has {value!r} for {key!r}, but that must be a number above 0.")
-
-
-def _is_plain(pattern: str) -> bool:
-    """Whether a pattern of PEFT, which is a regular expression, is valid and cannot take for ever to match."""
-    if len(pattern) > 200 or re.search(r"[^\w.^$\\*+|\[\]-]", pattern) or sum(map(pattern.count, "*+")) > 3:
-        return False
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
-
-
-def _tensors(folder: Path, model: Model, problems: Problems) -> dict[str, dict[str, Tensor]]:
+def _tensors(
+    folder: Path, known: dict[str, tuple[int, int]], model_bytes: int, problems: Problems
+) -> dict[str, dict[str, Tensor]]:
     """`{module: {"A": (r, in), "B": (out, r)}}`; names and shapes are checked before anything is read."""
     from safetensors import SafetensorError, safe_open
 
     if not (folder / WEIGHTS).exists() and (folder / "adapter_model.bin").exists():
         problems.unless(False, f"There are only pickled weights, which can run code when opened, and no {WEIGHTS}.")
         return {}
-    most = 8 * sum(p.numel() for p in model.model.parameters()) + (1 << 20)  # the whole model in float64
-    path = _file(folder, WEIGHTS, problems, most)
+    path = _file(folder, WEIGHTS, problems)
     if path is None:
         return {}
-    known, found = matrices(model), dict[str, dict[str, Tensor]]()
+    found: dict[str, dict[str, Tensor]] = {}
     try:
+        # No adapter is larger than the whole model in float64, and the header.
+        header = read_safetensors_header(path, "The adapter", limit=model_bytes + (1 << 20), fix=AGAIN)
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118  (a safetensors file is no dict: it has keys, but cannot be iterated)
-                match = _NAME.fullmatch(name)
-                if not problems.unless(match is not None, f"{WEIGHTS} has {name!r}, which is no factor of a layer."):
-                    continue
-                assert match is not None
-                module, side = match.groups()
-                if not problems.unless(module in known, f"{WEIGHTS} has {name!r}, but the model has no such matrix."):
-                    continue
-                entry = file.get_slice(name)
-                kind, shape, size = entry.get_dtype(), tuple(entry.get_shape()), known[module][side == "A"]
-                fits = len(shape) == 2 and shape[side == "A"] == size and min(shape) > 0
-                want = f"(r, {size})" if side == "A" else f"({size}, r)"
-                problems.unless(kind in _DTYPES, f"{WEIGHTS} has {name!r} as {kind}, which is no plain float.")
-                problems.unless(fits, f"{WEIGHTS} has {name!r} of shape {shape}, but it must be {want}.")
-                if fits and kind in _DTYPES:
-                    found.setdefault(module, {})[side] = file.get_tensor(name).float()
-                    finite = bool(torch.isfinite(found[module][side]).all())
-                    problems.unless(finite, f"{WEIGHTS} has NaN or infinite entries in {name!r}.")
-            sides = {m.groups() for m in map(_NAME.fullmatch, file.keys()) if m}
-    except (SafetensorError, OSError, ValueError) as error:
-        problems.unless(False, f"{WEIGHTS} is not a whole safetensors file: {error}")
+            for name, module, side in _factors(header, known, problems):
+                found.setdefault(module, {})[side] = factor = file.get_tensor(name).float()
+                finite = bool(torch.isfinite(factor).all())
+                problems.unless(finite, f"{WEIGHTS} has NaN or infinite entries in {name!r}.")
+    except InputError as error:
+        problems.unless(False, str(error))
         return {}
+    except (SafetensorError, OSError) as error:
+        problems.unless(False, f"{WEIGHTS} is not a whole safetensors file ({error}): {AGAIN}.")
+        return {}
+    return found
+
+
+def _factors(header: Header, known: dict[str, tuple[int, int]], problems: Problems) -> Iterator[tuple[str, str, str]]:
+    """The names of the factors that fit the model, with their module and whether they are A or B."""
+    sides = set()
+    for name, stored in header.tensors.items():
+        match = _NAME.fullmatch(name)
+        if not match:
+            problems.unless(False, f"{WEIGHTS} has {shown(name)}, which is no factor of a layer.")
+            continue
+        module, side = match.groups()
+        sides.add((module, side))
+        if not problems.unless(module in known, f"{WEIGHTS} has {shown(name)}, but the model has no such matrix."):
+            continue
+        shape, size = stored.shape, known[module][side == "A"]
+        fits = len(shape) == 2 and shape[side == "A"] == size and min(shape) > 0
+        want = f"(r, {size})" if side == "A" else f"({size}, r)"
+        plain = problems.unless(
+            stored.dtype in _DTYPES, f"{WEIGHTS} has {name!r} as {stored.dtype}, which is no plain float."
+        )
+        problems.unless(fits, f"{WEIGHTS} has {name!r} of shape {shown(shape)}, but it must be {want}.")
+        if fits and plain:
+            yield name, module, side
     problems.unless(bool(sides), f"{WEIGHTS} holds no factors at all.")
     for module, side in sorted(sides):
         other = "B" if side == "A" else "A"
         problems.unless((module, other) in sides, f"{WEIGHTS} has lora_{side} of {module!r}, but no lora_{other}.")
-    return found
 
 
 def _updates(
     config: dict[str, Any], tensors: dict[str, dict[str, Tensor]], model: Model, problems: Problems
 ) -> dict[str, Update]:
     """The updates with PEFT's scaling, `alpha / r` or `alpha / √r`, multiplied in."""
-    found = {}
+    found: dict[str, Update] = {}
+    ranks, alphas = Values(config, "rank_pattern", "r"), Values(config, "alpha_pattern", "lora_alpha")
+    matches = (len(ranks) + len(alphas)) * len(tensors)
+    if not problems.unless(
+        matches <= MAX_MATCHES, f"{CONFIG} has too many patterns for {len(tensors)} layers: name each layer once."
+    ):
+        return found
     for module, sides in tensors.items():
         A, B = sides["A"], sides["B"]
-        rank, said = A.shape[0], _said(config, "rank_pattern", "r", module)
+        rank, given = A.shape[0], ranks.of(module)
         problems.unless(
-            B.shape[1] == rank == said,
-            f"{WEIGHTS} has factors of ranks {rank} and {B.shape[1]} for {module!r}, but {CONFIG} says {said}.",
+            B.shape[1] == rank == given,
+            f"{WEIGHTS} has factors of ranks {rank} and {B.shape[1]} for {module!r}, but {CONFIG} says {given:g}.",
         )
-        scale = _said(config, "alpha_pattern", "lora_alpha", module) / (
-            math.sqrt(rank) if config.get("use_rslora") else rank
-        )
+        scale = alphas.of(module) / (math.sqrt(rank) if config.get("use_rslora") else rank)
         scaled = B * scale
         problems.unless(bool(torch.isfinite(scaled).all()), f"The scaling of {module!r} makes it infinite.")
         if B.shape[1] == rank:
             name = f"{module}.weight"
             found[name] = Update(scaled.to(model.device), A.mT.contiguous().to(model.device), name)
     return found
-
-
-def _said(config: dict[str, Any], patterns: str, otherwise: str, module: str) -> float:
-    """What the configuration says for a module: the first pattern that matches as PEFT matches, or the default."""
-    for pattern, value in (config.get(patterns) or {}).items():
-        if re.match(rf"(.*\.)?({pattern})$", module):
-            return float(value)
-    return float(config[otherwise])

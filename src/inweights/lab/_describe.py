@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from inweights._errors import InputError, unknown
+from inweights._read import read_text
 from inweights.lab import zoo
 from inweights.lab._own import REGISTRIES
 from inweights.lab._registry import Registry
@@ -138,7 +139,7 @@ def _about(kind: type) -> str:
 
 def _recipe(name: str, path: Path, seed: int | None = None) -> Formula:
     recipe = read(name)
-    said = path.read_text(encoding="utf-8")
+    said = read_text(path, "The recipe")
     defaults = {k: f.default for k, f in Recipe.model_fields.items() if k not in recipe.model_fields_set}
     seeds = zoo.seeds(name) if path.parent == RECIPES else []
     if seed is not None and seed not in seeds:

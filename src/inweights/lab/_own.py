@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from inweights._errors import InputError
+from inweights._read import read_text
 from inweights.lab._draw import Draw
 from inweights.lab._registry import Registry
 from inweights.lab.models import MODELS
@@ -42,10 +43,7 @@ def load(paths: Iterable[Path] | None) -> tuple[Own, ...]:
     """Runs these files and enters what they hold, each once."""
     found = []
     for path in paths or ():
-        try:
-            found.append(Own(str(path), path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"--load is {str(path)!r}, which cannot be read ({error}).") from None
+        found.append(Own(str(path), read_text(path, "The file of --load")))
     enter(found)
     return tuple(found)
 

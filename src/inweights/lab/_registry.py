@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from inweights._errors import InputError, Problems, unknown
+from inweights._errors import InputError, Problems, shown, unknown
 
 T = TypeVar("T")
 
@@ -68,16 +68,17 @@ class Registry(Generic[T]):
                 settings[key] = tuple(value)
             elif wanted is not None and type(value) is not wanted:
                 problems.unless(
-                    False, f"`{key}` of the {self.what} {name} is {value!r}, but must be of type {wanted.__name__}."
+                    False,
+                    f"`{key}` of the {self.what} {name} is {shown(value)}, but must be of type {wanted.__name__}.",
                 )
             numbers = settings[key] if isinstance(settings[key], tuple) else (settings[key],)
             problems.unless(
                 all(math.isfinite(v) for v in numbers if isinstance(v, float)),
-                f"`{key}` of the {self.what} {name} is {value!r}, but must be finite.",
+                f"`{key}` of the {self.what} {name} is {shown(value)}, but must be finite.",
             )
             problems.unless(
                 not isinstance(value, list) or all(isinstance(v, int | float) for v in numbers),
-                f"`{key}` of the {self.what} {name} is {value!r}, but must be numbers.",
+                f"`{key}` of the {self.what} {name} is {shown(value)}, but must be numbers.",
             )
         missing = [
             f.name

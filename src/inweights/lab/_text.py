@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import Any
+
+from inweights._errors import InputError
+from inweights._read import parse_toml
 
 # Between values, but not inside a list: betas=[0.9,0.99],[0.9,0.999] are two.
 COMMA = re.compile(r",(?![^\[]*\])")
@@ -13,6 +15,6 @@ COMMA = re.compile(r",(?![^\[]*\])")
 def value(text: str) -> Any:
     """A number, a list, true, false, or else the words themselves."""
     try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"v = {text}", "A setting", finite=False)["v"]
+    except InputError:
         return text.strip()

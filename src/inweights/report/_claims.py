@@ -13,7 +13,7 @@ from inweights._files import write_atomic
 from inweights.claims import CLAIMS, Entry, Verdict, load_all, recorded
 from inweights.claims._criteria import changes
 from inweights.claims._judge import Interval
-from inweights.claims._ledger import RECORDED
+from inweights.claims._ledger import RECORDED, read_entries
 from inweights.claims._remarks import remarks
 
 HEAD = """# The ledger
@@ -32,18 +32,7 @@ SINCE = "*Changed since:* "  # begins a line that is about today, and not about 
 
 def results(folder: Path) -> dict[str, Entry]:
     """What a run has written so far."""
-    file = folder / "results.jsonl"
-    found: dict[str, Entry] = {}
-    for count, line in enumerate(file.read_bytes().splitlines() if file.is_file() else [], 1):
-        try:
-            entry = Entry.of(line.decode())
-            found[entry.id] = entry
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise InputError(
-                f"Line {count} of {str(file)!r} is damaged, it is no result of a claim: delete that line or the file, "
-                "or name another folder."
-            ) from None
-    return found
+    return read_entries(folder / "results.jsonl", "delete that line or the file, or name another folder")
 
 
 def record(folder: Path, docs: Path) -> None:

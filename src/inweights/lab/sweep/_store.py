@@ -8,10 +8,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from inweights._files import write_atomic
+from inweights._read import read_json
 from inweights.lab.sweep._cell import Cell, Result
 
 NAME = "result.json"
+RESULT = TypeAdapter(Result)
 
 
 def folder_of(out: Path, cell: Cell) -> Path:
@@ -27,12 +31,11 @@ def write(out: Path, cell: Cell, prompts: int, result: Result) -> Path:
 def read(out: Path, cell: Cell, prompts: int) -> Result | None:
     """The result of a cell; None if there is none, if it is damaged, or if it was measured on other prompts."""
     try:
-        values = json.loads((folder_of(out, cell) / NAME).read_bytes())
+        values = read_json(folder_of(out, cell) / NAME, "The result")
         if values.pop("sha256") != _sum(values) or values | _about(cell, prompts) != values:
             return None
-        found = values["result"]
-        return Result(**found | {"curve": tuple(found["curve"])})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return RESULT.validate_python(values["result"])
+    except (ValueError, KeyError):  # it is not there, or damaged, or of other types
         return None
 
 

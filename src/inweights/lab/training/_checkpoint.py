@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.torch import save
 from torch import Tensor
 
 from inweights import __version__
-from inweights._errors import InputError
+from inweights._errors import InputError, shown
 from inweights._files import write_atomic
+from inweights._read import parse_json
+from inweights._safetensors import Header, read_safetensors, read_safetensors_header
 from inweights.lab._own import own_modules
 from inweights.lab.models import MODELS, Learner
 from inweights.lab.tasks import TASKS
@@ -34,41 +34,53 @@ def write(path: Path, tensors: dict[str, Tensor], recipe: Recipe, **about: Any) 
 
 
 AGAIN = "train it again, or name another file"
+WHAT = "The checkpoint"
+
+
+class About(BaseModel):
+    """The plain values beside the tensors that commands rely on; there may be others."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    own: list[str] = []
+    loss: float | None = None
+    seconds: float = 0.0
+    since: int = 0
+    total: float = 0.0
+    device: str = ""
+    quality: list[float] = []
+    curve: list[Annotated[list[float], Field(min_length=2, max_length=2)]] = []
 
 
 def read_tensors(path: Path, fix: str = AGAIN) -> tuple[dict[str, Tensor], Recipe, dict[str, Any]]:
     """What `write` wrote. A damaged file is refused with a sentence that ends with what to do about it."""
-    with _opened(path, fix) as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-    return tensors, *read_about(path, fix)
+    header, tensors = read_safetensors(path, WHAT, fix=fix)
+    return tensors, *_about(path, header, fix)
 
 
 def read_about(path: Path, fix: str = AGAIN) -> tuple[Recipe, dict[str, Any]]:
     """The recipe and the plain values alone."""
-    with _opened(path, fix) as file:
-        metadata = file.metadata() or {}
-    try:
-        recipe, about = json.loads(metadata["recipe"]), json.loads(metadata["about"])
-        for what, registry in (("task", TASKS), ("model", MODELS)):
-            if about.get("own") and recipe[what]["kind"] not in registry:
-                raise InputError(
-                    f"{str(path)!r} was made with a {what} {recipe[what]['kind']!r} from a file of its own: name that "
-                    "file with --load."
-                )
-        return parse(recipe, str(path)), about
-    except (KeyError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{str(path)!r} holds no recipe: it was not written by a training of this lab.") from None
+    return _about(path, read_safetensors_header(path, WHAT, fix=fix), fix)
 
 
-@contextmanager
-def _opened(path: Path, fix: str) -> Iterator[Any]:
+def _about(path: Path, header: Header, fix: str) -> tuple[Recipe, dict[str, Any]]:
+    if not {"recipe", "about"} <= header.metadata.keys():
+        raise InputError(f"{str(path)!r} holds no recipe: it was not written by a training of this lab.")
+    recipe = parse_json(header.metadata["recipe"], f"The recipe in {str(path)!r}", fix=fix)
+    # The loss of a training that had nothing left to do is NaN.
+    about = parse_json(header.metadata["about"], f"The description in {str(path)!r}", fix=fix, finite=False)
     try:
-        with safe_open(path, "pt") as file:
-            yield file
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{str(path)!r} cannot be read, it is damaged or no checkpoint ({error}): {fix}.") from None
+        About.model_validate(about)
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise InputError(f"The description in {str(path)!r} has a wrong `{place}`: {fix}.") from None
+    for what, registry in (("task", TASKS), ("model", MODELS)):
+        kind = recipe[what].get("kind") if isinstance(recipe.get(what), dict) else None
+        if about.get("own") and isinstance(kind, str) and kind not in registry:
+            raise InputError(
+                f"{str(path)!r} was made with a {what} {shown(kind)} from a file of its own: name that file with "
+                "--load."
+            )
+    return parse(recipe, str(path)), about
 
 
 def check_model(folder: Path) -> None:
@@ -93,8 +105,11 @@ def resume(run: Run, folder: Path) -> dict[str, Any]:
         )
     try:
         run.load(tensors)
+        fits = {n: t.shape for n, t in run.state().items()} == {n: t.shape for n, t in tensors.items()}
     except (KeyError, RuntimeError):
-        raise InputError(f"{str(path)!r} does not fit its own recipe: delete it to start again.") from None
+        fits = False
+    if not fits or not 0 <= int(run.step) <= recipe.steps:
+        raise InputError(f"{str(path)!r} does not fit its own recipe: delete it to start again.")
     return about
 
 
@@ -111,11 +126,12 @@ def _same(recipe: Recipe, asked: Recipe, folder: Path) -> None:
 def load(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
     """A trained model from its file, in float32, with its recipe and what was measured of it."""
     tensors, recipe, about = read_tensors(path)
+    with torch.device("meta"):  # without memory: only whether they fit
+        shapes = {name: t.shape for name, t in build(recipe).state_dict().items()}
+    if shapes != {name: t.shape for name, t in tensors.items()}:
+        raise InputError(f"{str(path)!r} does not fit its own recipe: it is damaged.")
     model = build(recipe)
-    try:
-        model.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in tensors.items()})
-    except RuntimeError:
-        raise InputError(f"{str(path)!r} does not fit its own recipe: it is damaged.") from None
+    model.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in tensors.items()})
     if not all(torch.isfinite(t).all() for t in model.state_dict().values() if t.is_floating_point()):
         raise InputError(f"{str(path)!r} holds numbers that are not finite.")
     return model.eval(), recipe, about

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from inweights._errors import InputError
 from inweights._files import write_atomic
+from inweights._read import parse_json, read_text
+
+AGAIN = "delete it to go on"
 
 
 class Metrics:
@@ -38,11 +43,13 @@ class Metrics:
 
 
 def read(path: Path) -> list[dict[str, float]]:
-    """The lines of a file; one that a crash cut short is left out."""
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            continue
-    return lines
+    """The lines of a file; one that a crash cut short is left out, and so is what is no line of numbers."""
+    if not path.is_file():
+        return []
+    found = []
+    for line in read_text(path, "The file", fix=AGAIN).splitlines():
+        with suppress(InputError):
+            values = parse_json(line, "A line")
+            if {"step", "loss"} <= values.keys() and all(type(v) in (int, float) for v in values.values()):
+                found.append(values)
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,8 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from inweights._errors import InputError, Problems, unknown
+from inweights._errors import InputError, Problems, shown, unknown
+from inweights._read import read_toml
 from inweights.lab._draw import Draw
 from inweights.lab._own import faults, is_own
 from inweights.lab._text import value
@@ -162,7 +162,7 @@ def _sentence(error: Any, where: str) -> str:
     if error["type"] == "missing":
         return f"{where}: `{place}` is missing."
     said = error["msg"][0].lower() + error["msg"][1:]
-    return f"{where}: `{place}` is {error['input']!r}, but {said.replace('input should', 'it must')}."
+    return f"{where}: `{place}` is {shown(error['input'])}, but {said.replace('input should', 'it must')}."
 
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -180,10 +180,7 @@ def read(name_or_path: str, settings: list[str] | None = None) -> Recipe:
         if path.parent == RECIPES:
             raise unknown("recipe", name_or_path, names())
         raise InputError(f"There is no file {name_or_path!r} to read a recipe from.")
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{name_or_path!r} is no TOML file: {error}.") from None
+    values = read_toml(path, "The recipe")
     try:
         recipe = parse(values, name_or_path)
     except InputError:
