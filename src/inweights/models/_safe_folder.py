@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from inweights import _read
 from inweights._errors import InputError, Problems
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -99,14 +99,9 @@ def shards(index: Path) -> list[str]:
     return names
 
 
-def read_json(file: Path) -> Any:
-    """The content of a JSON file of a model."""
-    try:
-        if file.stat().st_size > LARGEST:
-            raise ValueError
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise InputError(f"`model`: {str(file)!r} is not readable as JSON.") from None
+def read_json(file: Path) -> dict[str, Any]:
+    """The content of a JSON file of a model; a configuration may hold infinite numbers, e.g. for a limit."""
+    return _read.read_json(file, "The model's file", limit=LARGEST, fix="get the model again", finite=False)
 
 
 def _require_weights(what: str, names: Collection[str], problems: Problems) -> None:
