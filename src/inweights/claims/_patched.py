@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -103,32 +104,30 @@ def _prompted(model: Model, text: str, tokens: int) -> tuple[Tensor, Tensor, dic
 
 
 @cache
-def replayed(model: Model, text: str, tokens: int, stable: bool, first: int | None = None) -> Replayed:
-    """For the `first` tokens (all, unless said) of the prompted model's greedy continuation: everything before the
-    current token is folded, and the model runs on that token alone, at its position. The history is always that of
-    the prompted model.
+def replayed(model: Model, text: str, tokens: int, inversion: Literal["best", "naive", "stable"] = "best") -> Replayed:
+    """For each token of the prompted model's greedy continuation: everything before it is folded, and the model runs on
+    that token alone, at its position. The history is always that of the prompted model.
 
-    Stable patches are solved on the blocks as they are with the changed parameters, so that the run that solves them
-    is that of the patched model. For the first token the finished patch is put into the model, to be sure of that;
-    plain ones always are.
+    Every block is solved on the actual output of the patched blocks before it (Algorithm 1 of the paper), so that the
+    run that solves a patch is that of the patched model. For the first token the finished patch is put into the model,
+    to be sure of that. `inversion` is how a norm on the branch is inverted; of blocks without one it changes nothing.
     """
     net, (ids, alone, wanted, logits) = model.model, _prompted(model, text, tokens)
     own = torch.zeros(1, dtype=torch.long, device=ids.device)
     found = []
-    for i, (said, bare) in enumerate(zip(logits[:first], alone[:first], strict=True)):
+    for i, (said, bare) in enumerate(zip(logits, alone, strict=True)):
         at = ids.shape[1] - tokens - 1 + i
         now = ids[:, at : at + 1]
         extra = inputs(net, now, torch.tensor([[at]], device=ids.device))
         goal = {name: each.at(i) for name, each in wanted.items()}
         with torch.no_grad(), full_precision(model):
-            with solving(net, model.anatomy, goal, own, "token", stable) as blocks:
+            with solving(net, model.anatomy, goal, own, "token", inversion, measure=False) as blocks:
                 patched = run(net, now, **extra)[0, -1]
-            if i == 0 or not stable:
+            if i == 0:
                 with exchanged(net, {k: v for b in blocks for k, v in b.at(0).parameters(net).items()}):
                     again = run(net, now, **extra)[0, -1]
-                if stable and float((again - patched).abs().max()) > 1e-5 * float(said.abs().max()):
-                    raise RuntimeError("the patched model says something else than the run that solved its patch")
-                patched = again
+                if float((again - patched).abs().max()) > 1e-5 * float(said.abs().max()):
+                    raise RuntimeError("the patched model's logits are not those of the run that solved its patch")
         best = said.argmax()
         off = [float((x - said).abs().max()) for x in (patched, bare)]
         found.append([*off, *(float(x.argmax() == best) for x in (patched, bare))])
@@ -158,8 +157,9 @@ def disturbed(model: Model, seed: int, size: float) -> Iterator[list[Tensor]]:
 
 @dataclass(frozen=True)
 class Errors:
-    """Relative errors of the stream after each block and of the logits, `(disturbances, blocks + 1)`: with patches
-    that were made on streams with the same disturbance, on undisturbed ones, and on some with another disturbance."""
+    """Relative errors of the stream after each block and of the logits, `(draws, blocks + 1)`, where the outputs of all
+    blocks are disturbed by a draw: with patches that were solved on streams with the same draw (`own`), on undisturbed
+    ones (`ideal`), and on streams with another draw (`foreign`)."""
 
     own: Tensor
     ideal: Tensor
@@ -167,8 +167,8 @@ class Errors:
 
 
 def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Errors:
-    """What disturbances of a size, one for each seed, do to a patched model. The patch that is foreign to a disturbance
-    is that of the next one."""
+    """What disturbances of a size, one draw for each seed, do to a patched model. Foreign to a draw is the patch of the
+    next one."""
     model, net, anatomy = prompt.model, prompt.model.model, prompt.model.anatomy
     own, rows = prompt.reduced_ids, prompt.reduced_rows
     again = inputs(net, own, prompt.reduced_positions)
@@ -178,7 +178,7 @@ def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Error
         def changed(seed: int | None) -> dict[str, Tensor]:
             # Hooks run in the order in which they were set: the noise comes after the patch of each block.
             with (
-                solving(net, anatomy, wanted, rows, "token", stable=False) as blocks,
+                solving(net, anatomy, wanted, rows, "token", measure=False) as blocks,
                 disturbed(model, seed or 0, 0.0 if seed is None else size),
             ):
                 run(net, own, **again)
