@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from inweights.models import Patch, Prompt, _run, anatomy, patch, verify
 from inweights.models._block_patch import BlockPatch, Goal
@@ -23,8 +23,8 @@ BRANCH = ["gemma3_text", "olmo2"]
 
 
 def without_dead_rows(name: str) -> Any:
-    """A deep model in which no coordinate of the branch is zero, so that the naive inversion reaches all of them."""
-    net: Any = deep(name)
+    """24 blocks in which no coordinate of the branch is zero, so that the naive inversion reaches all of them."""
+    net: Any = deep(name, seed=1, spread=0.5, layers=24)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for layer in net.model.layers:
@@ -47,7 +47,9 @@ def last_token(model: Any) -> Prompt:
 def test_parameters_are_those_of_trained_checkpoints() -> None:
     """Range of norm scales with zeros and negative values, dead rows and units, tied embeddings, a massive token."""
     model: Any = deep("gpt2")
-    scales = torch.cat([p.detach() for name, p in model.named_parameters() if "ln_" in name and name.endswith("weight")])
+    scales = torch.cat(
+        [p.detach() for name, p in model.named_parameters() if "ln_" in name and name.endswith("weight")]
+    )
     sizes = scales.abs()
     assert float(sizes.max()) == SCALES[1]
     assert float(sizes[sizes > 0].min()) == SCALES[0]
@@ -79,8 +81,7 @@ def test_both_modes_are_exact_on_deep_models(name: str) -> None:
     assert result.float32_token_error is not None
 
 
-@pytest.mark.parametrize("name", BRANCH)
-def test_ideal_streams_instead_of_actual_outputs_fail(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ideal_streams_instead_of_actual_outputs_fail(gemma: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control of self-correction: each block is handed what the one before it *should* have put out.
 
     With the naive inversion of the norm, rounding then grows from block to block; the same inversion on actual outputs
@@ -91,13 +92,13 @@ def test_ideal_streams_instead_of_actual_outputs_fail(name: str, monkeypatch: py
         made, out = solve_token(rerun, goal, **how)
         return made, with_hidden(out, put(hidden(out), rerun.rows, goal.output))
 
-    prompt = last_token(without_dead_rows(name))
+    prompt = last_token(gemma)
     errors = {}
     for way, solver in (("actual", solve_token), ("ideal", ideal)):
         monkeypatch.setattr(_run, "solve_token", solver)
         errors[way] = verify(prompt, patch(prompt, inversion="naive")).max_abs_logit_error
     assert errors["actual"] <= 1e-9
-    assert errors["ideal"] > 1e-6
+    assert errors["ideal"] > 1e-5
 
 
 def test_the_best_inversion_amplifies_less_than_the_naive_one(gemma: Any) -> None:
@@ -105,13 +106,12 @@ def test_the_best_inversion_amplifies_less_than_the_naive_one(gemma: Any) -> Non
     gains = {}
     for way in ("naive", "best"):
         gains[way] = torch.tensor([b.amplification or 0.0 for b in patch(prompt, inversion=way).blocks])
-    assert float(gains["naive"].log().mean()) > float(gains["best"].log().mean())
-    assert float(gains["naive"].max()) > 10 * float(gains["best"].max())
+    assert float(gains["naive"].log().sum()) > float(gains["best"].log().sum()) + 5
 
 
 def test_a_report_has_the_amplification_of_every_block_and_warns(gemma: Any) -> None:
     naive = patch(last_token(gemma), inversion="naive")
-    assert [b["inversion"] for b in naive.report()] == ["naive"] * DEPTH
+    assert [b["inversion"] for b in naive.report()] == ["naive"] * 24
     assert all(b["amplification"] > 0 for b in naive.report())
     (warning,) = naive.warnings
     assert "amplify an error" in warning

@@ -217,7 +217,7 @@ def spoiled(tmp_path: Path, how: str) -> str:
         ("nothing", "which has no weights"),
         ("code", r"asks for code of its own \(auto_map\)"),
         ("nested", "_attn_implementation_internal"),
-        ("json", "is not readable as JSON"),
+        ("json", "cannot be read, "),
         ("config", "has no config.json"),
         ("type", "could not be loaded as a causal language model"),
     ],

@@ -20,8 +20,8 @@ SCALES = (0.01, 1000.0)
 MASSIVE = 4000.0
 
 
-def deep(model_type: str, seed: int = 0, spread: float = 1.0) -> nn.Module:
-    """A float64 model of a family with at least 12 blocks and parameters distributed as in trained checkpoints.
+def deep(model_type: str, seed: int = 0, spread: float = 1.0, layers: int = DEPTH) -> nn.Module:
+    """A float64 model of a family with at least `layers` blocks and parameters distributed as in trained checkpoints.
 
     - Norm scales: log-normal, from 0.01 to 1,000 (to the power of `spread`), with zeros and negative values.
     - Matrices: heavy tails (Student's t with 4 degrees of freedom), some rows zero.
@@ -30,9 +30,9 @@ def deep(model_type: str, seed: int = 0, spread: float = 1.0) -> nn.Module:
       token, and outliers in the same coordinates of all others.
     """
     try:
-        model = build(model_type, seed, layers=DEPTH, tied=True)
+        model = build(model_type, seed, layers=layers, tied=True)
     except InputError:  # some families refuse to tie
-        model = build(model_type, seed, layers=DEPTH)
+        model = build(model_type, seed, layers=layers)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for path, p in model.named_parameters():  # of tied parameters the first one: the embedding
