@@ -170,7 +170,8 @@ def _lively(name: str, seed: int) -> tuple[nn.Module, float]:
     """A deep model whose logits depend on the context, and its largest norm scale.
 
     Where a norm ends every block, a scale of 1,000 in one coordinate leaves nothing of the others: after 12 blocks the
-    context has no effect that could be proved or missed. There the range of the scales is narrowed, in steps.
+    context has no effect that could be proved or missed. There the range of the scales is narrowed, in steps, until the
+    context changes the logits by a hundredth of the largest one.
     """
     best: tuple[float, nn.Module, float] | None = None
     for spread in SPREADS:
@@ -178,14 +179,15 @@ def _lively(name: str, seed: int) -> tuple[nn.Module, float]:
         effect = min(_effect(model, count) for count in (1, STATIC))
         if best is None or effect > best[0]:
             best = effect, model, SCALES[1] ** spread
-        if effect > CONTROL:
+        if effect > SHARE:
             break
     assert best is not None
     return best[1], best[2]
 
 
 def _effect(model: nn.Module, count: int) -> float:
-    """The largest difference that the context makes to the logits of the last `count` tokens; 0 if not finite."""
+    """The largest change that the context makes to the logits of the last `count` tokens, relative to the largest logit
+    (or to 1); 0 if not finite."""
     ids, rows = _text(model, count)
     left = ids[:, -count:]
     try:
@@ -194,8 +196,8 @@ def _effect(model: nn.Module, count: int) -> float:
             bare = run(model, left, **inputs(model, left, rows.unsqueeze(0)))
     except (RuntimeError, ValueError, IndexError):
         return 0.0
-    difference = float((full - bare).abs().max())
-    return difference if difference < float("inf") else 0.0
+    share = float((full - bare).abs().max() / full.abs().max().clamp_min(1.0))
+    return share if share < float("inf") else 0.0
 
 
 def _text(model: nn.Module, count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -27,47 +27,63 @@ def balanced(goal: Tensor, scale: Tensor) -> Tensor:
     return signs * (goal.abs() / mean).sqrt()
 
 
-def balanced_scale(goals: Tensor, size: Tensor, rounds: int = 500) -> Tensor:
-    """One scale `m` for many tokens: of smallest norm with `mean (goal_t/m)² ≤ size²` for each token `t`.
+def balanced_scale(goals: Tensor, size: Tensor) -> Tensor:
+    """One scale `m` for many tokens: of smallest norm with `mean (goal_t/m)² = size²` for each token `t`.
 
-    The condition is what an RMS norm allows: `m ⊙ n = goal_t` needs `n = goal_t/m`, whose mean square is below 1. With
-    `w = 1/m²` this is a convex program, `min Σ 1/wᵢ` under linear conditions, whose solution is
-    `mᵢ² = √(Σ_t λ_t goal²_tᵢ)` with one multiplier `λ_t ≥ 0` for each token; `λ_t = 0` where the condition is slack.
-    For one token this is `balanced`. Multiplicative steps come near the multipliers, Newton's method completes them.
+    The condition is what an RMS norm asks for: `m ⊙ n = goal_t` needs `n = goal_t/m`, whose size is fixed, nearly 1.
+    With `w = 1/m²` this is a convex program, `min Σ 1/wᵢ` under linear conditions, whose solution is
+    `mᵢ² = √(Σ_t λ_t goal²_tᵢ)` with one multiplier for each token. For one token this is `balanced`. Goals of very
+    different sizes may not allow equality for all: then `≤` holds for each, and equality where that can be.
 
     **Arguments:** `goals` `(tokens, width)`; `size`, below 1. **Returns:** `m`, `(width,)`, positive, in float64.
     """
     unit = goals.abs().max()
     G = (goals.double() / unit).square()
     live = G.sum(0) > 0
-    G, tokens = G[:, live], len(G)
-    level = size.double() ** 2
-    multipliers = torch.full((tokens,), 1.0 / tokens, dtype=G.dtype, device=G.device)
+    # A: its product with 1/m² is `mean (goal_t/m)²` of each token, relative to what is asked for.
+    A = G[:, live] / goals.shape[-1] / size.double() ** 2
+    squares = (_equal(A) @ A).clamp_min(0).sqrt()
+    if not bool((squares > 0).all()):
+        squares = (_at_most(A) @ A).sqrt()
+    result = torch.ones(goals.shape[-1], dtype=G.dtype, device=G.device)
+    # Rounding, or steps that had not ended, may leave a condition violated by a little.
+    result[live] = (squares * (A / squares).sum(-1).max().clamp_min(1.0)).sqrt()
+    return result * unit
 
-    def squares(x: Tensor) -> Tensor:
-        return (x @ G).sqrt()
 
-    def used(x: Tensor) -> Tensor:
-        """`mean (goal_t/m)²` of each token, relative to what is allowed."""
-        return (G / squares(x)).sum(-1) / goals.shape[-1] / level
+def _equal(A: Tensor, rounds: int = 100) -> Tensor:
+    """Multipliers `λ` for which `Σᵢ A_tᵢ/√(λA)ᵢ = 1` for every token, by damped Newton steps; zeros if there are none.
+
+    They are where the concave dual `2 Σ √(λA) − Σ λ` is largest.
+    """
+    x = A.new_full((len(A),), 1.0 / len(A))
+    x = x * (A / (x @ A).sqrt()).sum(-1).mean().square()
+
+    def dual(y: Tensor) -> Tensor:
+        inside = y @ A
+        return 2 * inside.sqrt().sum() - y.sum() if bool((inside > 0).all()) else A.new_tensor(-torch.inf)
 
     for _ in range(rounds):
-        multipliers = multipliers * used(multipliers).clamp(1e-3, 1e3)
-    active = (multipliers > 1e-9 * multipliers.max()) & (used(multipliers) > 0.9)
-    for _ in range(20):
-        x = torch.where(active, multipliers, 0.0)
-        root = squares(x)
-        miss = used(x)[active] - 1
-        slope = -0.5 * (G[active] / root**3) @ G[active].mT / goals.shape[-1] / level
-        new = x[active] - torch.linalg.pinv(slope) @ miss if bool(slope.isfinite().all()) else -x[active]
-        if not bool((new > 0).all()):
-            break  # not all of these conditions can be met at once: what multiplicative steps gave is kept
-        multipliers = x.masked_scatter(active, new)
-    result = torch.ones(goals.shape[-1], dtype=G.dtype, device=G.device)
-    result[live] = squares(multipliers).sqrt()
-    # Rounding, or steps that had not ended, may leave a condition violated by a little.
-    excess = (((goals.double() / unit) / result).square().mean(-1) / level).max().clamp_min(1.0)
-    return result * unit * (excess.sqrt() if excess > 1 + 1e-12 else 1.0)
+        root = (x @ A).sqrt()
+        slope = (A / root).sum(-1) - 1
+        if float(slope.abs().max()) < 1e-13:
+            return x
+        step = torch.linalg.pinv((A / root**3) @ A.mT / 2, hermitian=True) @ slope
+        length, gain = 1.0, float(slope @ step)
+        while length > 1e-8 and float(dual(x + length * step)) < float(dual(x)) + 1e-4 * length * gain:
+            length /= 2
+        if length <= 1e-8:
+            break
+        x = x + length * step
+    return x if float(((A / (x @ A).sqrt()).sum(-1) - 1).abs().max()) < 1e-9 else torch.zeros_like(x)
+
+
+def _at_most(A: Tensor, rounds: int = 300) -> Tensor:
+    """Multipliers `λ ≥ 0` for which `Σᵢ A_tᵢ/√(λA)ᵢ ≤ 1`, with equality where `λ_t > 0`, by multiplicative steps."""
+    x = A.new_full((len(A),), 1.0 / len(A))
+    for _ in range(rounds):
+        x = x * (A / (x @ A).sqrt()).sum(-1).clamp(1e-3, 1e3)
+    return x
 
 
 def closest(goal: Tensor, scale: Tensor, rounds: int = 200) -> Tensor:
