@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from inweights.models import Patch, Prompt, _run, anatomy, patch, verify
 from inweights.models._block_patch import BlockPatch, Goal

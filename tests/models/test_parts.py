@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+from inweights import InputError
 from inweights.models import load
 from inweights.models._precision import KeepFloat64
-from inweights.models._stable import closest
+from inweights.models._stable import balanced, balanced_scale, closest
 from inweights.models._tape import Tape, matrices
 from inweights.models._tiny import tiny
 
@@ -139,6 +140,58 @@ def test_the_hard_case_of_the_inversion() -> None:
     other = torch.randn(20_000, 4, generator=g, dtype=F64)
     other = other / other.square().mean(-1, keepdim=True).sqrt()
     assert bool(((scale * other - goal).norm(dim=-1) >= (scale * y - goal).norm() - 1e-9).all())
+
+
+@given(st.integers(2, 12), st.integers(0, 500))
+def test_the_balanced_inversion_has_the_smallest_scale(width: int, seed: int) -> None:
+    """`mean y² = 1`, and no other such `y` gives a shorter `goal/y`; float64."""
+    g = torch.Generator().manual_seed(seed)
+    goal = torch.randn(width, generator=g, dtype=F64) * 10 ** (6 * torch.rand(width, generator=g, dtype=F64) - 3)
+    scale = torch.randn(width, generator=g, dtype=F64)
+    y = balanced(goal, scale)
+    assert float(y.square().mean()) == pytest.approx(1)
+    assert bool((goal / y * scale >= 0).all())  # the signs of the old scale
+    best = (goal / y).norm()
+    other = y * (1 + 0.3 * torch.randn(200, width, generator=g, dtype=F64))
+    other = other / other.square().mean(-1, keepdim=True).sqrt()
+    assert bool(((goal / other).norm(dim=-1) >= best * (1 - 1e-9)).all())
+
+
+def test_a_goal_of_zero_has_no_balanced_inversion() -> None:
+    with pytest.raises(InputError, match="`goal` is zero for a whole token"):
+        balanced(torch.zeros(1, 3, dtype=F64), torch.ones(3, dtype=F64))
+
+
+@given(st.integers(1, 6), st.integers(0, 200))
+def test_one_scale_serves_all_tokens_of_like_size(tokens: int, seed: int) -> None:
+    """64 coordinates: `mean (goal_t/m)² = size²` for every token, 1e-8; and no other scale that does so is shorter."""
+    g = torch.Generator().manual_seed(seed)
+    goals = torch.randn(tokens, 64, generator=g, dtype=F64)
+    size = torch.tensor(0.999, dtype=F64)
+    m = balanced_scale(goals, size)
+    reached = (goals / m).square().mean(-1)
+    torch.testing.assert_close(reached, size.square().expand(tokens), rtol=1e-8, atol=0)
+    # Other solutions: 1/m² moved in a direction that leaves all conditions as they are.
+    w, G = 1 / m.square(), goals.square()
+    step = torch.randn(64, generator=g, dtype=F64) * w
+    step = step - torch.linalg.pinv(G) @ (G @ step)
+    for length in (1e-2, 1e-1):
+        other = w + length * step
+        if bool((other > 0).all()):
+            assert float((1 / other).sum()) >= float((1 / w).sum()) * (1 - 1e-9)
+
+
+def test_one_token_alone_has_the_balanced_scale() -> None:
+    goal = randn(1, 8)
+    m = balanced_scale(goal, torch.tensor(1.0, dtype=F64))
+    torch.testing.assert_close(m, (goal / balanced(goal, torch.ones(8, dtype=F64)))[0].abs())
+
+
+def test_tokens_of_very_different_sizes_are_never_above_what_the_norm_allows() -> None:
+    goals = torch.stack([randn(8), 1e-3 * randn(8, seed=1), torch.zeros(8, dtype=F64)])
+    reached = (goals / balanced_scale(goals, torch.tensor(0.9, dtype=F64))).square().mean(-1).sqrt()
+    assert float(reached.max()) == pytest.approx(0.9)
+    assert bool((reached[1:] < 0.9).all())
 
 
 def test_accelerate_spreads_a_model(tmp_path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +11,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from inweights import InputError, Update, family, implicit_update, rank_one
-from inweights.theory import blind_to, residual_bias, residual_matrix, residual_scale, scalar_update
+from inweights.theory import (
+    blind_to,
+    pseudoinverse,
+    quotient,
+    residual_bias,
+    residual_matrix,
+    residual_scale,
+    scalar_update,
+)
 
 F64 = torch.float64
 
@@ -168,3 +178,35 @@ NAN, INF = torch.full((5,), torch.nan, dtype=F64), torch.full((5,), torch.inf, d
 def test_bad_input_gets_one_sentence(wrong, words: str) -> None:
     with pytest.raises(InputError, match=words):
         wrong()
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_the_pseudoinverse_of_a_vector_at_any_size(size: float) -> None:
+    """`vᵀa = 1` and `v ∥ a`, float64, 1e-12; the square of such a norm is 0 or infinite."""
+    a = size * torch.tensor([[3.0, -4.0], [1.0, 0.0]], dtype=torch.float64)
+    v = pseudoinverse(a)
+    torch.testing.assert_close((v * a).sum(-1), torch.ones(2, dtype=torch.float64), rtol=1e-12, atol=0)
+    torch.testing.assert_close(v * size, torch.tensor([[0.12, -0.16], [1.0, 0.0]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda: pseudoinverse(torch.zeros(2, 3)), "is zero for 2 of 2 inputs"),
+        (lambda: pseudoinverse(torch.tensor([1.0, float("nan")])), "`a` has NaN or infinite entries"),
+        (lambda: pseudoinverse(torch.tensor([1e-6, 0.0], dtype=torch.float16)), "NaN or infinite entries|is zero"),
+        (lambda: quotient(torch.ones(2), torch.tensor([0.0, 1.0])), "`n` is zero in 1 of 2 coordinates"),
+        (
+            lambda: quotient(torch.full((1,), 1e300, dtype=F64), torch.full((1,), 1e-300, dtype=F64)),
+            "`quotient` has NaN",
+        ),
+        (lambda: quotient(torch.tensor([float("inf")]), torch.ones(1)), "`delta` has NaN or infinite entries"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused(wrong: Callable[[], object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        wrong()
+
+
+def test_a_quotient_is_zero_where_nothing_is_asked_for() -> None:
+    assert quotient(torch.tensor([0.0, 6.0]), torch.tensor([0.0, 2.0])).tolist() == [0.0, 3.0]

@@ -72,20 +72,22 @@ def step(
 
 
 def bookmark(module: nn.Module, arguments: Iterable[Any]) -> Callable[[], None] | None:
-    """What puts the cache of this block back to how it is now: a block that runs again would write to it again."""
-    index: Any = next((m.layer_idx for m in module.modules() if isinstance(getattr(m, "layer_idx", None), int)), None)
+    """What puts the cache back, in the layers of this module, to how it is now: a module that runs again would write
+    to it again. `None` where no such cache is among its arguments."""
     cache = next((a for a in arguments if is_cache(a)), None)
     layers = getattr(cache, "layers", None)
-    if layers is None or index is None:
+    numbers = (getattr(m, "layer_idx", None) for m in module.modules())
+    indices = {i for i in numbers if isinstance(i, int)}
+    if layers is None or not indices:
         return None
-    known = index < len(layers)
-    state = _copied(vars(layers[index])) if known else {}
+    states = {i: _copied(vars(layers[i])) for i in indices if i < len(layers)}
 
     def restore() -> None:
-        if known:
-            vars(layers[index]).update(_copied(state))
-        else:
-            del layers[index:]
+        for i, state in states.items():
+            vars(layers[i]).clear()
+            vars(layers[i]).update(_copied(state))
+        if len(states) < len(indices):  # those that were added since
+            del layers[min(indices - states.keys()) :]
 
     return restore
 

@@ -7,6 +7,7 @@ the patched blocks before it made, goes through the attention of each block: the
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -25,7 +26,7 @@ from inweights.models._prompt import Prompt
 from inweights.models._run import goals, solve
 from inweights.models._stepping import takes_positions
 from inweights.models._twin import owner, twins
-from inweights.theory import pseudoinverse
+from inweights.theory import norm, pseudoinverse
 
 Factors = dict[str, list[tuple[Tensor, Tensor]]]
 """For `"input"` and `"output"`: the factors `(u, v)` of each block's updates, one row for each copy."""
@@ -156,9 +157,10 @@ def one_by_one(prompt: Prompt, keeps: Tensor) -> tuple[Factors, tuple[Block, ...
             seen = torch.cat([keep.nonzero().squeeze(-1), query])
             rows = torch.arange(len(seen) - prompt.asked, len(seen), device=seen.device)
             wanted, _ = goals(net, model.anatomy, prompt.ids[:, seen], rows, seen.unsqueeze(0))
+            # One kind of change for all prefixes, so that they can be compared: on a branch norm, its scale alone.
             patches = solve(
                 net, model.anatomy, wanted, prompt.reduced_ids, prompt.reduced_positions, prompt.reduced_rows, "token",
-                measure=False,
+                "naive", measure=False,
             )  # fmt: skip
             each.append([p.at(prompt.asked - 1) for p in patches])
     found: Factors = {"input": [], "output": []}
@@ -332,12 +334,15 @@ def _matrix(net: nn.Module, control: Control) -> Tensor:
 
 def _size(net: nn.Module, names: Iterable[str]) -> float:
     """`‖W‖_F` of some parameters together; 1 where there are none, so that nothing stays nothing."""
-    return sum(float(net.get_parameter(n).detach().norm()) ** 2 for n in names) ** 0.5 or 1.0
+    return math.hypot(*(float(norm(net.get_parameter(n).detach().flatten())) for n in names)) or 1.0
 
 
 def _steps(u: Tensor, v: Tensor, *, against_last: bool) -> tuple[Tensor, Tensor]:
     """`‖ΔW_{i+1} − ΔW_i‖` and `‖ΔW_{i+1}‖` from factors `(copies, ·)`; or the steps from each copy to the last one,
     and the size of each."""
+    # Sizes first: squares of massive or tiny factors would leave the range.
+    sizes = [t.abs().max().clamp_min(torch.finfo(t.dtype).tiny) for t in (u, v)]
+    u, v = u / sizes[0], v / sizes[1]
     u0, v0 = u[:-1], v[:-1]
     u1, v1 = (u[-1:].expand_as(u0), v[-1:].expand_as(v0)) if against_last else (u[1:], v[1:])
     # u1 v1ᵀ − u0 v0ᵀ = (u1 − u0) v1ᵀ + u0 (v1 − v0)ᵀ: no large numbers are subtracted from each other.
@@ -348,4 +353,5 @@ def _steps(u: Tensor, v: Tensor, *, against_last: bool) -> tuple[Tensor, Tensor]
         + 2 * (du * u0).sum(-1) * (v1 * dv).sum(-1)
     )
     total = (u0 if against_last else u1).norm(dim=-1) * (v0 if against_last else v1).norm(dim=-1)
-    return square.clamp_min(0).sqrt().cpu(), total.cpu()
+    size = sizes[0] * sizes[1]
+    return (size * square.clamp_min(0).sqrt()).cpu(), (size * total).cpu()

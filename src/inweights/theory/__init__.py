@@ -2,6 +2,7 @@
 
 from inweights.theory._changes import Changes as Changes
 from inweights.theory._changes import exchanged as exchanged
+from inweights.theory._checks import norm as norm
 from inweights.theory._checks import require_finite as require_finite
 from inweights.theory._dynamics import GradientPath as GradientPath
 from inweights.theory._dynamics import ProductPath as ProductPath
