@@ -52,7 +52,8 @@ def require_patch_memory(prompt: Prompt) -> Estimate:
     from inweights.models import memory_fixes, patch_memory
 
     found = patch_memory(prompt.model, prompt.ids.shape[1], len(prompt.left), prompt.asked)
-    return found.require(memory_fixes(prompt.model.dtype, prompt.model.device, "a shorter --context or --query"))
+    model, helping = prompt.model, "a shorter --context or --query"
+    return found.require(memory_fixes(model.device, helping, dtype=model.dtype))
 
 
 def memory_json(estimate: Estimate) -> dict[str, int]:

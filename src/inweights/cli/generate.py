@@ -35,7 +35,7 @@ def generate(
     loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, context, query, keep, chat, shifted)
     models.generate_memory(loaded, prompt.ids.shape[1], new_tokens).require(
-        models.memory_fixes(loaded.dtype, loaded.device, "a shorter --context", "fewer --new-tokens")
+        models.memory_fixes(loaded.device, "a shorter --context", "fewer --new-tokens", dtype=loaded.dtype)
     )
     folded = _folded(prompt, adapter, strength, new_tokens, chat) if adapter else None
     found = models.generate(prompt, new_tokens)

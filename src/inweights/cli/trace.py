@@ -36,7 +36,7 @@ def trace(
     loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, context, query, keep, chat, shifted)
     models.trace_memory(loaded, prompt.context_tokens, prompt.asked, prompt.folded_tokens).require(
-        models.memory_fixes(loaded.dtype, loaded.device, "a shorter --context or --query")
+        models.memory_fixes(loaded.device, "a shorter --context or --query", dtype=loaded.dtype)
     )
     found = models.trace(prompt, leave_one_out=leave_one_out)
     if out is not None:

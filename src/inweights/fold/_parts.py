@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from inweights.fold._chain import Chain, Stop, standing_in
 from inweights.fold._store import Store
 from inweights.fold._walk import Walk, probe
-from inweights.models import Block, Control, Model
+from inweights.models import Block, Control, Model, is_out_of_memory
 from inweights.models._hidden import with_hidden
 from inweights.models._tape import Product, Tape, matrices
 
@@ -177,7 +177,9 @@ def _skippable(walk: Walk, k: int, part: Part, stream: Tensor, out: Tensor) -> b
     before, walk[0] = walk[0], stream
     try:
         again = look(walk, k, part, 0, skip=True).out
-    except (RuntimeError, TypeError, ValueError, IndexError):
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if is_out_of_memory(error):  # no reason to run the attention twice from now on
+            raise
         return False
     finally:
         walk[0] = before

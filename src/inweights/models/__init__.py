@@ -7,9 +7,13 @@ from inweights.models._block import Control as Control
 from inweights.models._device import choose_device as choose_device
 from inweights.models._device import describe_device as describe_device
 from inweights.models._device import device_names as device_names
+from inweights.models._device import to_float64 as to_float64
 from inweights.models._estimate import Estimate as Estimate
+from inweights.models._estimate import Sizes as Sizes
+from inweights.models._estimate import estimate as estimate
 from inweights.models._estimate import generate_memory as generate_memory
 from inweights.models._estimate import memory_fixes as memory_fixes
+from inweights.models._estimate import model_sizes as model_sizes
 from inweights.models._estimate import patch_memory as patch_memory
 from inweights.models._estimate import trace_memory as trace_memory
 from inweights.models._export import merged as merged

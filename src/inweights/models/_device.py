@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from inweights._errors import InputError
 from inweights.models._memory import is_out_of_memory
@@ -60,8 +60,14 @@ def describe_device(net: nn.Module) -> str:
     if first.type == "cuda":
         about = torch.cuda.get_device_name(first)
     else:
-        about = f"{torch.get_num_threads()} threads" if first.type == "cpu" else ""
+        threads = torch.get_num_threads()
+        about = f"{threads} thread{'s' if threads > 1 else ''}" if first.type == "cpu" else ""
     return device_names(net) + (f" ({about})" if about else "")
+
+
+def to_float64(t: Tensor) -> Tensor:
+    """In float64 on the same device, or on the CPU, where the device has no such numbers."""
+    return (t.cpu() if t.device.type == "mps" else t).double()
 
 
 def _is_present(device: str) -> bool:

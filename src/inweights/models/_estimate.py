@@ -112,7 +112,7 @@ class Sizes:
         return rows * self.vocabulary * self.item
 
 
-def sizes(model: Model) -> Sizes:
+def model_sizes(model: Model) -> Sizes:
     """The sizes of a loaded model, from its configuration and its anatomy."""
     net, config = model.model, _text_config(model)
     width = int(getattr(config, "hidden_size", 0) or next(net.parameters()).shape[-1])
@@ -140,7 +140,7 @@ def patch_memory(model: Model, tokens: int, left: int, asked: int) -> Estimate:
     `tokens` are read with the context, `left` without it, and `asked` of them are the query. All changed matrices of
     all blocks are held at once in a proof; of the logits only those of the query are formed.
     """
-    s = sizes(model)
+    s = model_sizes(model)
     logits = s.logits(asked)
     phases: list[Terms] = [
         {**s.forward(tokens), "logits": 2 * logits},
@@ -149,20 +149,20 @@ def patch_memory(model: Model, tokens: int, left: int, asked: int) -> Estimate:
         {**s.forward(left), "changed weights": s.changed, "logits": 3 * logits},
         {"logits": 5 * logits},  # three kinds of logits, a difference and its size
     ]
-    return _estimate(model, _largest(phases), {"updates": asked * s.factors * s.item})
+    return estimate(model, _largest(phases), {"updates": asked * s.factors * s.item})
 
 
 def generate_memory(model: Model, tokens: int, new_tokens: int) -> Estimate:
     """What generating takes: prompted and patched stream side by side, a batch of two, over keys and values."""
-    s = sizes(model)
+    s = model_sizes(model)
     total = tokens + new_tokens
     held = {"keys and values": 2 * total * s.keys * s.item, "logits": 2 * s.logits(2)}
-    return _estimate(model, s.forward(tokens, batch=2), held)
+    return estimate(model, s.forward(tokens, batch=2), held)
 
 
 def trace_memory(model: Model, tokens: int, asked: int, folded: int) -> Estimate:
     """What a trace takes: the factors of every prefix' updates, joined in the end, dominate it."""
-    s = sizes(model)
+    s = model_sizes(model)
     copies = min(PIECE, folded + 1) * asked
     pairs = copies * (tokens + copies)
     blocks = [_widths(model, b) for b in model.anatomy.blocks if b.supported]
@@ -172,7 +172,7 @@ def trace_memory(model: Model, tokens: int, asked: int, folded: int) -> Estimate
         packed["attention scores"] = 2 * pairs * s.heads * s.item
     held = {"keys and values": tokens * s.keys * s.item, "updates of all prefixes": factors}
     joined = {"joined updates": factors}
-    return _estimate(model, _largest([s.forward(tokens), packed, joined]), held)
+    return estimate(model, _largest([s.forward(tokens), packed, joined]), held)
 
 
 def require_weights_memory(folder: Path, dtype: torch.dtype, device: torch.device) -> None:
@@ -190,19 +190,21 @@ def require_weights_memory(folder: Path, dtype: torch.dtype, device: torch.devic
             return
     for place in {torch.device("cpu"), device}:
         terms = {"weights": count * dtype.itemsize}
-        estimate = Estimate(terms, used_memory(place), peak_memory(place), place)
-        estimate.require(memory_fixes(dtype, place, "a smaller --model"))
+        needed = Estimate(terms, used_memory(place), peak_memory(place), place)
+        needed.require(memory_fixes(place, "a smaller --model", dtype=dtype))
 
 
-def memory_fixes(dtype: torch.dtype, device: torch.device, *options: str) -> list[str]:
-    """What would make work smaller: a shorter number format, options of the command, another device."""
-    shorter = {torch.float64: ["--dtype float32"], torch.float32: ["--dtype bfloat16"]}.get(dtype, [])
+def memory_fixes(device: torch.device, *options: str, dtype: torch.dtype | None = None) -> list[str]:
+    """What would make work smaller: a shorter number format than `dtype`, options of the command, another device."""
+    below = {torch.float64: "float32", torch.float32: "bfloat16"}
+    shorter = [f"--dtype {below[dtype]}"] if dtype in below else []
     others = [name for name in present() if name.partition(":")[0] != device.type]
     elsewhere = f"--device {others[-1]}" if others else "a machine with more memory"
     return [*shorter, *options, f"or {elsewhere}"]
 
 
-def _estimate(model: Model, *terms: Mapping[str, int]) -> Estimate:
+def estimate(model: Model, *terms: Mapping[str, int]) -> Estimate:
+    """The estimate of work that holds all these terms at once, on top of what the process holds now."""
     summed: Terms = {}
     for some in terms:
         for name, size in some.items():
