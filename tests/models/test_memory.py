@@ -13,7 +13,7 @@ import torch
 from inweights._errors import InputError
 from inweights.models import Prompt, _estimate, load, patch_memory
 from inweights.models._estimate import Estimate, require_weights_memory
-from inweights.models._memory import available_memory, is_out_of_memory, peak_memory, used_memory
+from inweights.models._memory import available_memory, peak_memory, used_memory
 from inweights.models._tiny import tiny
 
 CPU = torch.device("cpu")
@@ -70,16 +70,6 @@ def test_this_process_uses_some_of_this_machine() -> None:
     assert left > 0
 
 
-def test_an_error_for_want_of_memory_is_known_from_others() -> None:
-    with pytest.raises(RuntimeError) as none_left:
-        torch.empty(10**15)
-    with pytest.raises(RuntimeError) as other:
-        torch.ones(2, 3) @ torch.ones(2, 3)
-    assert is_out_of_memory(none_left.value)
-    assert is_out_of_memory(MemoryError())
-    assert not is_out_of_memory(other.value)
-
-
 def test_work_that_does_not_fit_is_refused_with_what_would_help() -> None:
     left = available_memory(CPU)
     assert left is not None
@@ -100,7 +90,7 @@ def test_weights_that_do_not_fit_are_not_read(tmp_path: Path, monkeypatch: pytes
     model.save_pretrained(tmp_path)
     size = 8 * sum(p.numel() for p in model.parameters())
     monkeypatch.setattr(_estimate, "available_memory", lambda _: size)
-    require_weights_memory(tmp_path, torch.float64, CPU)
+    require_weights_memory(size // 8, torch.float64, CPU)
     monkeypatch.setattr(_estimate, "available_memory", lambda _: size - 1)
     with pytest.raises(InputError, match=r"\(weights 0\.0\).*try --dtype float32, a smaller --model, or"):
         load(str(tmp_path), dtype="float64", device="cpu")

@@ -11,10 +11,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from inweights._errors import out_of_memory
 from inweights.fold._chain import Chain, Stop, standing_in
 from inweights.fold._store import Store
 from inweights.fold._walk import Walk, probe
-from inweights.models import Block, Control, Model, is_out_of_memory
+from inweights.models import Block, Control, Model
 from inweights.models._hidden import with_hidden
 from inweights.models._tape import Product, Tape, matrices
 
@@ -178,7 +179,7 @@ def _skippable(walk: Walk, k: int, part: Part, stream: Tensor, out: Tensor) -> b
     try:
         again = look(walk, k, part, 0, skip=True).out
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        if is_out_of_memory(error):  # no reason to run the attention twice from now on
+        if out_of_memory(error):  # no reason to run the attention twice from now on
             raise
         return False
     finally:

@@ -30,7 +30,6 @@ from inweights.models._generate import generate as generate
 from inweights.models._generate import tokens_match as tokens_match
 from inweights.models._load import Model as Model
 from inweights.models._load import load as load
-from inweights.models._memory import is_out_of_memory as is_out_of_memory
 from inweights.models._memory import peak_memory as peak_memory
 from inweights.models._memory import return_freed_memory as return_freed_memory
 from inweights.models._patch import Patch as Patch

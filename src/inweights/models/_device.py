@@ -8,8 +8,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor, nn
 
-from inweights._errors import InputError
-from inweights.models._memory import is_out_of_memory
+from inweights._errors import InputError, out_of_memory
 
 SPREAD = "spread"
 """Over everything that there is, by accelerate."""
@@ -87,7 +86,7 @@ def _broken(device: str, dtype: torch.dtype) -> str:
         ones = torch.ones(2, 2, device=device, dtype=dtype)
         right = bool(((ones @ ones).cpu() == 2).all())
     except (RuntimeError, TypeError, AssertionError) as error:
-        if is_out_of_memory(error):  # it works, but is full: to be said, not to be avoided by a slower device
+        if out_of_memory(error):  # it works, but is full: to be said, not to be avoided by a slower device
             raise
         return (str(error).strip().splitlines() or [type(error).__name__])[0]
     return "" if right else "its result is wrong"

@@ -6,23 +6,18 @@ read off the process itself.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 
 from inweights._errors import InputError
 from inweights.models._block import Block
 from inweights.models._device import present
 from inweights.models._hidden import vocabulary
 from inweights.models._memory import available_memory, peak_memory, used_memory
-
-if TYPE_CHECKING:
-    from inweights.models._load import Model
+from inweights.models._model import Model
 
 GIB = 1 << 30
 PIECE = 64
@@ -175,22 +170,13 @@ def trace_memory(model: Model, tokens: int, asked: int, folded: int) -> Estimate
     return estimate(model, _largest([s.forward(tokens), packed, joined]), held)
 
 
-def require_weights_memory(folder: Path, dtype: torch.dtype, device: torch.device) -> None:
-    """Refuses a folder of safetensors whose weights do not fit, before they are read.
+def require_weights_memory(count: int, dtype: torch.dtype, device: torch.device) -> None:
+    """Refuses so many weights, before they are read, where they do not fit.
 
-    (On their way to a GPU they are in the memory of the CPU first. A file that cannot be read is left to whoever
-    opens it in earnest.)
+    (On their way to a GPU they are in the memory of the CPU first.)
     """
-    count = 0
-    for file in sorted(folder.glob("*.safetensors")):
-        try:
-            with safe_open(file, framework="pt") as tensors:
-                count += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
-        except (SafetensorError, OSError, ValueError):
-            return
     for place in {torch.device("cpu"), device}:
-        terms = {"weights": count * dtype.itemsize}
-        needed = Estimate(terms, used_memory(place), peak_memory(place), place)
+        needed = Estimate({"weights": count * dtype.itemsize}, used_memory(place), peak_memory(place), place)
         needed.require(memory_fixes(place, "a smaller --model", dtype=dtype))
 
 

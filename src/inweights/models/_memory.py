@@ -1,4 +1,4 @@
-"""Memory of this process and its machine: how much is used, how much is left, and whether an error means there is none.
+"""Memory of this process and its machine: how much is used, and how much is left.
 
 Linux is read from `/proc` and the control groups, other systems through `os.sysconf`: no package is needed for it.
 """
@@ -13,16 +13,8 @@ from pathlib import Path
 
 import torch
 
-_OUT_OF_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
 _LARGE = 1 << 20
 _M_MMAP_THRESHOLD = -3
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means that memory ran out: torch has no class of its own for that of the CPU."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
 def available_memory(device: torch.device, root: Path = Path("/")) -> int | None:
