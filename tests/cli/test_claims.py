@@ -247,7 +247,7 @@ def test_a_control_that_does_not_fail_ends_with_1(monkeypatch: pytest.MonkeyPatc
         (["dherin-theorm"], "There is no claim 'dherin-theorm'; did you mean dherin-theorem"),
         ([], "Name the claims to run, or give --all"),
         (["dherin-theorem", "--all"], "Name the claims to run, or give --all"),
-        (["dherin-theorem", "--device", "gpu"], "--device is 'gpu', but must be cpu or cuda."),
+        (["dherin-theorem", "--device", "gpu"], "`device` is 'gpu', but must be auto, cpu, cuda"),
     ],
 )
 def test_bad_input_is_a_sentence(arguments: list[str], said: str) -> None:

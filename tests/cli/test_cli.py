@@ -186,6 +186,7 @@ def test_a_patch_is_written_proved_again_and_exported(tmp_path: Path) -> None:
     other = ("--context", "My name is Eve. I live in Oslo. ", "--query", "I live in the city of")
     assert json.loads(run("verify", *other, "--patch", file, "--json", code=1).stdout)["verdict"] == "FAIL"
     made = json.loads(run("export", file, "--out", tmp_path / "adapter", "--json").stdout)
+    assert made.pop("device") == found["device"]
     assert made == {"path": str(tmp_path / "adapter"), "format": "peft", "portable": True, "reason": ""}
     file.write_bytes(file.read_bytes()[:-100])
     assert "cannot be read, its tensors should have" in rejected("verify", *TEXTS, "--patch", file)

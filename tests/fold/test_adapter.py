@@ -129,7 +129,8 @@ def test_the_command_exports_an_adapter_at_a_strength(form: str, tmp_path: Path)
     made.save_pretrained(tmp_path / "adapter", of)
     args = ["export", "adapter", "--model", "base", "--format", form, "--out", "out", "--strength", "0.5", "--json"]
     done = subprocess.run([sys.executable, "-m", "inweights", *args], cwd=tmp_path, capture_output=True, text=True)
-    assert json.loads(done.stdout) == {"path": "out", "format": form, "portable": True, "reason": ""}, done.stderr
+    expected = {"path": "out", "format": form, "portable": True, "reason": "", "device": str(of.device)}
+    assert json.loads(done.stdout) == expected, done.stderr
     want = wanted(of, 0.5 * made)
     if form == "peft":
         again = load_fold(tmp_path / "out", of)

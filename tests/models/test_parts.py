@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from inweights import InputError
-from inweights.models import load
+from inweights.models import Prompt, patch
 from inweights.models._precision import KeepFloat64
 from inweights.models._stable import balanced, balanced_scale, closest
 from inweights.models._tape import Tape, matrices
@@ -194,7 +194,33 @@ def test_tokens_of_very_different_sizes_are_never_above_what_the_norm_allows() -
     assert bool((reached[1:] < 0.9).all())
 
 
-def test_accelerate_spreads_a_model(tmp_path) -> None:
-    tiny("llama").float().save_pretrained(tmp_path / "m")
-    spread = load(str(tmp_path / "m"), device_map="auto")
-    assert spread.anatomy.supported
+def test_a_tape_can_hold_some_rows_alone() -> None:
+    W, x = torch.randn(3, 4, dtype=F64), torch.randn(1, 6, 4, dtype=F64)
+    with Tape({"W": W}) as whole, Tape({"W": W}, rows=torch.tensor([1, 5])) as some:
+        torch.nn.functional.linear(x, W)
+    assert torch.equal(some.products[0].x, whole.products[0].x[:, [1, 5]])
+    assert torch.equal(some.products[0].made, whole.products[0].made[:, [1, 5]])
+    assert some.products[0].x.untyped_storage().nbytes() == 2 * 4 * 8  # the other rows can be freed
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "mixtral"])
+def test_changed_weights_are_the_sum_of_weights_and_updates(family: str) -> None:
+    """Matrices stored one way and the other, and experts; the weights themselves stay as they are."""
+    net = tiny(family)
+    before = {name: p.detach().clone() for name, p in net.named_parameters()}
+    for b in patch(Prompt(net, [3, 4, 5], [6])).blocks:
+        at = b.at(0)
+        for name, changed in at.parameters(net).items():
+            W = before[name]
+            control = next((c for c in (*at.block.inputs, *at.block.outputs) if c.name == name), None)
+            expected = W.clone()
+            if at.read is not None and control in at.block.inputs:
+                change = at.read.premultiplied(W.mT if control.transposed else W).dense()
+                expected += change.mT if control.transposed else change
+            for (of, expert), update in at.added.items():
+                if of == name:
+                    change = update.dense().mT if control.transposed else update.dense()
+                    (expected if expert < 0 else expected[expert]).add_(change)
+            if name not in at.moved:
+                torch.testing.assert_close(changed, expected)
+    assert all(torch.equal(p, before[name]) for name, p in net.named_parameters())

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from inweights._errors import InputError
 
+Where = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto (cuda if there is one).")]
 
-def usable(device: str) -> None:
-    """Refuses a device that is not there."""
+
+def usable(device: str) -> str:
+    """The device that a word names, of those that have float64, which is measured in; refuses what is not here."""
     import torch
 
-    if device not in ("cpu", "cuda"):
-        raise InputError(f"--device is {device!r}, but must be cpu or cuda.")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device is 'cuda', but torch sees no GPU here: leave it out.")
+    from inweights.models import choose_device
+
+    if device == "spread":
+        raise InputError("--device is 'spread', but these models are small: use auto, cpu, cuda or cuda:N.")
+    return choose_device(device, torch.float64)

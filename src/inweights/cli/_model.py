@@ -10,13 +10,15 @@ import typer
 from inweights._read import read_text
 
 if TYPE_CHECKING:
-    from inweights.models import Model, Prompt
+    from inweights.models import Estimate, Model, Prompt
 
 ModelName = Annotated[
     str, typer.Option("--model", help="smollm2, a hub id, a folder, or a .gguf file.", metavar="MODEL")
 ]
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 … or auto (spread by accelerate).")]
+Device = Annotated[
+    str, typer.Option(help="auto (cuda, else mps, else cpu), cpu, cuda, cuda:N, mps, or spread (by accelerate).")
+]
 Context = Annotated[str, typer.Option(help="What is folded: text, or @FILE.", metavar="TEXT")]
 Query = Annotated[str, typer.Option(help="What is read after it: text, or @FILE.", metavar="TEXT")]
 Keep = Annotated[
@@ -34,11 +36,31 @@ def text(argument: str, value: str) -> str:
     return read_text(Path(value[1:]), f"The file of {argument}") if value.startswith("@") else value
 
 
-def open_model(name: str, dtype: str, device: str) -> Model:
-    """Loads the model."""
-    from inweights.models import load
+def open_model(name: str, dtype: str, device: str, *, quiet: bool) -> Model:
+    """Loads the model; which device was chosen is said on standard error, unless `quiet` or named by the user."""
+    from inweights.models import describe_device, load, return_freed_memory
 
-    return load(name, dtype=dtype, device_map="auto") if device == "auto" else load(name, dtype=dtype, device=device)
+    return_freed_memory()
+    loaded = load(name, dtype=dtype, device=device)
+    if device in ("auto", "spread") and not quiet:
+        typer.echo(f"Device: {describe_device(loaded.model)}, chosen by --device {device}.", err=True)
+    return loaded
+
+
+def require_patch_memory(prompt: Prompt) -> Estimate:
+    """What patching and proving will take; refused, with the options that help, if there is not as much."""
+    from inweights.models import memory_fixes, patch_memory
+
+    found = patch_memory(prompt.model, prompt.ids.shape[1], len(prompt.left), prompt.asked)
+    model, helping = prompt.model, "a shorter --context or --query"
+    return found.require(memory_fixes(model.device, helping, dtype=model.dtype))
+
+
+def memory_json(estimate: Estimate) -> dict[str, int]:
+    """Bytes at the peak: as estimated before the work, and as measured after it."""
+    from inweights.models import peak_memory
+
+    return {"memory_estimate": estimate.peak, "memory_peak": peak_memory(estimate.device)}
 
 
 def open_prompt(

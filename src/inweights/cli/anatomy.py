@@ -10,12 +10,20 @@ from inweights.cli._model import Device, ModelName, open_model
 from inweights.cli._output import Json, emit, say, table
 
 
-def anatomy(model: ModelName = "smollm2", device: Device = "cpu", as_json: Json = False) -> None:
+def anatomy(model: ModelName = "smollm2", device: Device = "auto", as_json: Json = False) -> None:
     """Show where a model's weights can stand for a context, block by block, with reasons where they cannot."""
-    loaded = open_model(model, "float32", device)
+    from inweights.models import device_names
+
+    loaded = open_model(model, "float32", device, quiet=as_json)
     found = loaded.anatomy
     if as_json:
-        emit({"blocks": [asdict(b) for b in found.blocks], "supported": found.supported})
+        emit(
+            {
+                "blocks": [asdict(b) for b in found.blocks],
+                "supported": found.supported,
+                "device": device_names(loaded.model),
+            }
+        )
     else:
 
         def short(block: str, names: tuple[str, ...]) -> str:

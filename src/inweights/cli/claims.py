@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inweights._errors import InputError, Problems, unknown
-from inweights.cli._device import usable
+from inweights.cli._device import Where, usable
 from inweights.cli._output import Json, emit, say, table
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def run_command(
     train: Annotated[
         bool, typer.Option("--train", help="Train what the zoo does not have, for hours maybe; else it is not run.")
     ] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Where = "cpu",
     engine: Annotated[str, typer.Option(help="local: this machine. ray: trials side by side on a cluster.")] = "local",
     address: Annotated[
         str | None, typer.Option(help="HOST:PORT of a Ray head; without it, Ray is started here.")
@@ -114,7 +114,7 @@ def run_command(
     from inweights.report._claims import results as written
 
     chosen = _chosen(ids or [], everything)
-    usable(device)
+    device = usable(device)
     results = side_by_side(engine, jobs, address)
     if out is not None:
         folder_for("--out", out)

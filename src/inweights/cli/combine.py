@@ -28,17 +28,18 @@ def combine(
     ] = None,
     questions: Annotated[int, typer.Option(help="How many questions to measure on.", min=1)] = 16,
     dtype: Dtype = "float32",
-    device: Device = "cpu",
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Add two folds up, and measure what the sum recovers of each prompt, where the prompts are known."""
     from inweights.fold import load_fold
+    from inweights.models import device_names
 
     if context and len(context) != 2:
         raise InputError(f"--context was given {len(context)} times: give it twice, A's prompt and then B's, or never.")
     require_new("--out", out)
     said = [text("--context", c) for c in context or ()]
-    loaded = open_model(model, dtype, device)
+    loaded = open_model(model, dtype, device, quiet=as_json)
     parts = [load_fold(path, loaded) for path in (first, second)]
     both, lost = parts[0].combined(parts[1], rank or parts[0].rank + parts[1].rank)
     prompts: list[str | None] = [*said] or [p.card.prompt for p in parts]
@@ -57,6 +58,7 @@ def combine(
                 "truncation_error": lost,
                 "recovered_each": [e and e["combined"] for e in each],
                 "recovered_alone": [e and e["alone"] for e in each],
+                "device": device_names(loaded.model),
             }
         )
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from inweights.cli._model import ModelName
+from inweights.cli._model import Device, ModelName, open_model
 from inweights.cli._output import Json, Seed, emit, progress, say, table
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder to write into.", file_okay=False)] = Path("demo"),
     steps: Annotated[int, typer.Option(help="Training steps of the one-block transformer.", min=1)] = 2000,
     model: ModelName = "smollm2",
+    device: Device = "auto",
     only_block: Annotated[bool, typer.Option("--only-block", help="Leave the language model out.")] = False,
     seed: Seed = 0,
     as_json: Json = False,
@@ -59,7 +60,7 @@ def demo(
             say(f"A prompt of {model} as weights (the first run fetches and converts the model) …")
         with progress() as bars:
             bar = bars.add_task("language model", total=None, note="")
-            shown = showcase(model, after=lambda stage: bars.update(bar, note=stage))
+            shown = showcase(model, device=device, after=lambda stage: bars.update(bar, note=stage))
         sections, holds = sections + write_showcase(shown, out), holds and shown.holds
         result["proofs"] = {name: proof.as_json() for name, proof in shown.proofs.items()}
         result |= {**shown.words, "tokens_match": shown.matching}
@@ -67,7 +68,7 @@ def demo(
             table(header, showcase_summary(shown))
             for name, said in shown.words.items():
                 say(f"{name:>9}: {shown.query}{said}")
-        folded = _fold(model, as_json)
+        folded = _fold(model, device, as_json)
         if folded is not None:
             sections += fold_sections(folded)
             result |= {"folded": folded.answers, "recovered": folded.recovered}
@@ -96,12 +97,11 @@ def demo(
         raise typer.Exit(1)
 
 
-def _fold(name: str, as_json: bool) -> FoldShown | None:
+def _fold(name: str, device: str, as_json: bool) -> FoldShown | None:
     """One prompt as an adapter for all questions, with few queries: a quick look. Nothing if the model has no turns."""
     from inweights.fold import fold_showcase
-    from inweights.models import load
 
-    model = load(name)
+    model = open_model(name, "float32", device, quiet=as_json)
     if not getattr(model.tokenizer, "chat_template", None):
         if not as_json:
             say(f"{name} has no chat template, so no system prompt is folded here: see `inweights fold --plain`.")

@@ -27,7 +27,7 @@ def evaluate(
     new_tokens: Annotated[int, typer.Option(help="Answer tokens to compare.", min=1)] = 48,
     growth: Annotated[bool, typer.Option("--growth", help="Also measure what a longer prompt would cost.")] = False,
     dtype: Dtype = "float32",
-    device: Device = "cpu",
+    device: Device = "auto",
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -36,10 +36,11 @@ def evaluate(
     from inweights.fold import evaluate as measured
     from inweights.fold._card import seen
     from inweights.fold._savings import savings
+    from inweights.models import device_names
 
     said = text("--context", context)
     asked = read_queries(queries, "The file of --queries") if queries else [(q, None) for q in questions()]
-    loaded = open_model(model, dtype, device)
+    loaded = open_model(model, dtype, device, quiet=as_json)
     fold = load_fold(adapter, loaded)
     card = fold.card
     fold *= strength
@@ -60,6 +61,7 @@ def evaluate(
     costs = [savings(frame, asked[0][0], n, rounds=1) for n in lengths] if growth else []
     if as_json:
         told: dict[str, Any] = {"adapter": str(adapter), "calibrated_on": overlap, "same_prompt": not other_prompt}
+        told["device"] = device_names(loaded.model)
         told |= {"growth": [v.as_json() for v in costs]} if growth else {}
         emit({**told, "tokens": frame.describe(asked[0][0]), **fidelity_json(found)})
         return

@@ -27,7 +27,7 @@ def export(
     model: ModelName = "smollm2",
     strength: Annotated[float, typer.Option(help="Scales the changes (a patch cannot be scaled and merged).")] = 1.0,
     dtype: Dtype = "float32",
-    device: Device = "cpu",
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Write a patch or an adapter as a LoRA adapter (PEFT, GGUF) or as a merged checkpoint, where it can be one."""
@@ -45,9 +45,13 @@ def export(
         raise InputError(f"--out is the file {str(out)!r}, but {form} is a folder: name one.")
     folder_for("--out", out.parent)
     write = _adapter if source.is_dir() else _patch
-    path, why = write(source, open_model(model, dtype, device), form, out, strength)
+    from inweights.models import device_names
+
+    loaded = open_model(model, dtype, device, quiet=as_json)
+    path, why = write(source, loaded, form, out, strength)
     if as_json:
-        emit({"path": str(path), "format": form, "portable": not why, "reason": why})
+        place = device_names(loaded.model)
+        emit({"path": str(path), "format": form, "portable": not why, "reason": why, "device": place})
     else:
         say(f"{path}: {form}")
 

@@ -37,7 +37,7 @@ def fold(
         bool, typer.Option("--embed-prompt", help="Keep the prompt's text in the adapter, not only its hash.")
     ] = False,
     dtype: Dtype = "float32",
-    device: Device = "cpu",
+    device: Device = "auto",
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -56,6 +56,7 @@ def fold(
     said = text("--context", context) if context else ""
     queries = _calibration(calibration)
     from inweights.fold import METHODS, make
+    from inweights.models import device_names
 
     if method not in METHODS:
         raise unknown("method", method, METHODS)
@@ -65,7 +66,7 @@ def fold(
 
         task = few_shot(data, seed=seed)
         said, queries, tests, plain = task.context, task.calibration, task.test, True
-    loaded = open_model(model, dtype, device)
+    loaded = open_model(model, dtype, device, quiet=as_json)
     with progress() as bars:
         bar = bars.add_task("folding", total=None, note="")
 
@@ -84,6 +85,7 @@ def fold(
         "method": method,
         "rank": made.fold.rank,
         "strength": strength,
+        "device": device_names(loaded.model),
         "seconds_solve": made.seconds_solve,
         "seconds_total": made.seconds_total,
         **fidelity_json(made.fidelity),

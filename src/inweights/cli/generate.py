@@ -26,14 +26,17 @@ def generate(
     adapter: Annotated[Path | None, typer.Option(help="A folded adapter, to answer without the context.")] = None,
     strength: Annotated[float, typer.Option(help="Scales the adapter.")] = 1.0,
     dtype: Dtype = "float32",
-    device: Device = "cpu",
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Continue the text with the context, without it, with exact weights in its place, and with a folded adapter."""
     from inweights import models
 
-    loaded = open_model(model, dtype, device)
+    loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, context, query, keep, chat, shifted)
+    models.generate_memory(loaded, prompt.ids.shape[1], new_tokens).require(
+        models.memory_fixes(loaded.device, "a shorter --context", "fewer --new-tokens", dtype=loaded.dtype)
+    )
     folded = _folded(prompt, adapter, strength, new_tokens, chat) if adapter else None
     found = models.generate(prompt, new_tokens)
     words: dict[str, str | None] = {
@@ -41,7 +44,7 @@ def generate(
     }
     words["folded"] = folded
     if as_json:
-        emit({**words, "tokens_match": found.matching})
+        emit({**words, "tokens_match": found.matching, "device": models.device_names(loaded.model)})
         return
     for name, said in words.items():
         if said is not None:

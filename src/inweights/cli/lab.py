@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
-from inweights.cli._device import usable
+from inweights.cli._device import Where, usable
 from inweights.cli._output import Json, emit, progress, say, table
 from inweights.cli.lab_load import Load
-from inweights.cli.lab_measure import Where, eval_command, plot_command
+from inweights.cli.lab_measure import eval_command, plot_command
 from inweights.cli.lab_show import show_command
 from inweights.cli.lab_sweep import Changes, sweep_command
 
@@ -84,7 +84,7 @@ def train_command(
 
     load_own(load)
     recipe = read(name, change)
-    usable(device)
+    device = usable(device)
     folder = out or Path(Path(name).stem)
     check_model(folder)
     with asked_to_stop() as stop, progress() as bars:

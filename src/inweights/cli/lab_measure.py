@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 import typer
 
 from inweights._errors import InputError, Problems, unknown
-from inweights.cli._device import usable
+from inweights.cli._device import Where, usable
 from inweights.cli._output import Json, Seed, emit, progress, say, table
 from inweights.cli.lab_load import Load
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Where = Annotated[str, typer.Option(help="cpu or cuda.")]
 Trained = Annotated[str, typer.Argument(help="A model of the zoo, or a folder that `lab train` wrote.", metavar="NAME")]
 Prompts = Annotated[int, typer.Option(help="How many prompts to measure on.", min=2)]
 Points = Annotated[int | None, typer.Option(help="Of each prompt; as trained by default.", min=1)]
@@ -137,7 +136,7 @@ def _measured(
     from inweights.lab.tasks import SHIFTS
     from inweights.lab.zoo import trained
 
-    usable(device)
+    device = usable(device)
     load_own(load)
     model, recipe, _ = trained(name)
     task = recipe.make_task()

@@ -17,8 +17,10 @@ from inweights.cli._model import (
     Query,
     Shifted,
     Static,
+    memory_json,
     open_model,
     open_prompt,
+    require_patch_memory,
 )
 from inweights.cli._output import Json, emit, say
 
@@ -33,7 +35,7 @@ def patch(
     chat: Chat = False,
     shifted: Shifted = False,
     dtype: Dtype = "float32",
-    device: Device = "cpu",
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Write the weight changes that stand for a context; `verify --patch FILE` proves them again."""
@@ -41,8 +43,9 @@ def patch(
     from inweights._files import folder_for
 
     folder_for("--out", out.parent)
-    loaded = open_model(model, dtype, device)
+    loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, context, query, keep, chat, shifted)
+    estimate = require_patch_memory(prompt)
     made = models.patch(prompt, "static" if static else "token")
     models.save(made, out)
     report = made.report()
@@ -54,9 +57,15 @@ def patch(
         "bytes": out.stat().st_size,
         "exact": made.exact,
         "mode": made.mode,
+        "device": models.device_names(loaded.model),
+        "amplification": [b.amplification for b in made.blocks],
+        "warnings": made.warnings,
+        **memory_json(estimate),
     }
     if as_json:
         emit(found)
     else:
         say(f"{out}: {len(made.blocks)} blocks, rank {found['rank']}, {out.stat().st_size / 2**20:.1f} MiB")
+        for warning in made.warnings:
+            say(f"Warning: {warning}")
         say("It holds what the context does: whoever has the patch can learn of the prompt.")

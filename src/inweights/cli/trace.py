@@ -22,7 +22,7 @@ def trace(
     leave_one_out: Annotated[bool, typer.Option("--leave-one-out", help="What each token adds to all others.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the heat-map here (PNG), with its table beside it.")] = None,
     dtype: Dtype = "float32",
-    device: Device = "cpu",
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Follow the update of every layer token by token; draws a heat-map of layers and tokens."""
@@ -33,8 +33,11 @@ def trace(
         if out.suffix != ".png":
             raise InputError(f"--out is {str(out)!r}, but must end in .png; the table is written beside it.")
         folder_for("--out", out.parent)
-    loaded = open_model(model, dtype, device)
+    loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, context, query, keep, chat, shifted)
+    models.trace_memory(loaded, prompt.context_tokens, prompt.asked, prompt.folded_tokens).require(
+        models.memory_fixes(loaded.device, "a shorter --context or --query", dtype=loaded.dtype)
+    )
     found = models.trace(prompt, leave_one_out=leave_one_out)
     if out is not None:
         from inweights.report import heatmap
@@ -58,6 +61,7 @@ def trace(
                 "output_totals": found.output_totals.tolist(),
                 "seconds": found.seconds,
                 "how": found.how,
+                "device": models.device_names(loaded.model),
             }
         )
         return

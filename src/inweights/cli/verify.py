@@ -17,8 +17,10 @@ from inweights.cli._model import (
     Query,
     Shifted,
     Static,
+    memory_json,
     open_model,
     open_prompt,
+    require_patch_memory,
 )
 from inweights.cli._output import Json, emit, say, table
 
@@ -34,24 +36,29 @@ def verify(
     new_tokens: Annotated[int, typer.Option(help="Also generate this many tokens both ways.", min=0)] = 0,
     patch: Annotated[Path | None, typer.Option(help="Prove this patch file instead of a new patch.")] = None,
     dtype: Dtype = "float32",
-    device: Device = "cpu",
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Prove that the context is a weight change: the same logits from the query alone, on your model and prompt."""
     from inweights import models
 
-    loaded = open_model(model, dtype, device)
+    loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, context, query, keep, chat, shifted)
+    estimate = require_patch_memory(prompt)
     made = models.load_patch(patch, loaded) if patch else models.patch(prompt, "static" if static else "token")
     proof = models.verify(prompt, made)
     found = proof.as_json()
     found["mode"] = made.mode
     found["folded_tokens"], found["query_tokens"] = prompt.folded_tokens, prompt.asked
     found["tokens"] = prompt.describe()
+    found["device"] = models.device_names(loaded.model)
+    found["amplification"] = [b.amplification for b in made.blocks]
+    found["warnings"] = made.warnings
     if made.mode == "static":
         worst = max(made.blocks, key=lambda b: b.condition)
         found.update(exact=made.exact, rank=max(b.rank for b in made.blocks), condition=worst.condition)
     found["tokens_match"] = models.tokens_match(prompt, new_tokens) if new_tokens else None
+    found.update(memory_json(estimate))
     if as_json:
         emit(found)
     else:
@@ -60,15 +67,27 @@ def verify(
             ("largest logit error, bare (control)", f"{proof.bare_max_abs_logit_error:.3g}"),
             ("most likely next tokens equal", "yes" if proof.top1_match else "no"),
             ("blocks patched", str(proof.layers)),
+            ("largest amplification of a block", _largest(found["amplification"])),
             ("tokens folded, asked", f"{prompt.folded_tokens}, {prompt.asked}"),
-            ("dtype, mode", f"{proof.dtype}, {made.mode}"),
+            ("dtype, mode, device", f"{proof.dtype}, {made.mode}, {found['device']}"),
+            (
+                "memory at most, estimated",
+                f"{found['memory_peak'] / 2**30:.2f} GiB, {found['memory_estimate'] / 2**30:.2f} GiB",
+            ),
         ]
         if new_tokens:
             rows.append((f"of {new_tokens} generated tokens equal", f"{found['tokens_match']:.0%}"))
         table(("", ""), rows)
         say(f"{proof.verdict} (allowed: {proof.tolerance:.0e}, and 1% of the control)")
+        for warning in made.warnings:
+            say(f"Warning: {warning}")
         if not made.exact:
             worst = max(made.blocks, key=lambda b: b.residual)
             say(f"Not exact: the inputs of {worst.block.name} are not independent (residual {worst.residual:.1e}).")
     if proof.verdict == "FAIL":
         raise typer.Exit(1)
+
+
+def _largest(gains: list[float | None]) -> str:
+    known = [g for g in gains if g is not None]
+    return f"{max(known):.3g}" if known else "not measured"

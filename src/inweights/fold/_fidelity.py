@@ -62,7 +62,7 @@ def distance(
             with at_head(model, both):
                 logits = net(input_ids=batch.ids, use_cache=False).logits
             kl, same = (x.view_as(w) * w for x in _apart(*logits.chunk(2)))
-            found[0, chosen], found[1, chosen] = kl.sum(1).double().cpu(), same.sum(1).double().cpu()
+            found[0, chosen], found[1, chosen] = kl.sum(1).cpu().double(), same.sum(1).cpu().double()
     return Distance(*found)
 
 

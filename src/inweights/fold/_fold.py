@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from inweights._errors import InputError, Problems
 from inweights.fold._card import FILE, Card
 from inweights.fold._page import page
-from inweights.models import Model
+from inweights.models import Model, to_float64
 from inweights.models._adapter import Factors, is_transposed, write_merged, write_peft
 from inweights.models._gguf import write_gguf
 from inweights.theory import Update
@@ -79,7 +79,7 @@ class Fold:
         self.require_fit(model)
         found = {}
         for name, update in self.updates.items():
-            size = torch.linalg.vector_norm(model.model.get_parameter(name).detach(), dtype=torch.float64)
+            size = torch.linalg.vector_norm(to_float64(model.model.get_parameter(name).detach()))
             found[name] = float(update.frobenius()) / float(size)
         return found
 
@@ -154,9 +154,10 @@ class Fold:
         for name in {**self.updates, **other.updates}:
             both = [fold.updates[name] for fold in (self, other) if name in fold.updates]
             # In float64: at full rank the cut must give the sum itself, to the precision of its factors.
-            wide = [update.to(torch.float64).to(both[0].u.device) for update in both]
+            place = both[0].u.device
+            wide = [update.remade(*map(to_float64, update.to(place).factors)) for update in both]
             cut, kept, dropped = _cut(wide[0] if len(wide) == 1 else wide[0] + wide[1], rank)
-            found[name] = cut.to(torch.promote_types(both[0].u.dtype, both[-1].u.dtype))
+            found[name] = cut.to(torch.promote_types(both[0].u.dtype, both[-1].u.dtype)).to(place)
             lost, total = lost + dropped, total + kept + dropped
         summed = replace(self, updates=found, card=self.card.beside(other.card, rank))
         return summed, math.sqrt(lost / total) if total else 0.0
@@ -167,7 +168,7 @@ class Fold:
             raise InputError(f"`energy` is {energy}, but must be above 0 and at most 1.")
         found = {}
         for name, update in self.updates.items():
-            s = update.singular_values().double().square()
+            s = to_float64(update.singular_values()).square()
             rank = 1 + int((s.cumsum(-1) < energy * s.sum() * (1 - 1e-12)).sum())
             found[name] = _cut(update, min(rank, len(s)))[0]
         largest = max(u.columns for u in found.values())

@@ -13,11 +13,12 @@ from torch import nn
 from inweights._errors import InputError
 from inweights.fold._calibrate import answered, made_up, questions, read_queries
 from inweights.fold._card import Card, seen
+from inweights.fold._estimate import fold_memory, require_fold_memory
 from inweights.fold._evaluate import Fidelity, evaluate
 from inweights.fold._fidelity import ENOUGH
 from inweights.fold._fold import Fold
 from inweights.fold._frame import Frame
-from inweights.fold._methods import solve, working
+from inweights.fold._methods import RANK, solve, working
 from inweights.models import Model
 from inweights.models._load import as_model
 
@@ -96,6 +97,12 @@ def make(
     low = working(model)
     quick = Frame.of(low, context, chat)
     queries, kept_out, source = _queries(quick, calibration, seed, held_out if report else 0, after)
+    longest = max(len(frame.asked(query)) for query in queries)
+    needed = fold_memory(
+        low, context=len(frame.folded), queries=len(queries), query=longest, new=new, method=method,
+        rank=RANK.get(method, 0) if rank is None else rank, report=report,
+    )  # fmt: skip
+    require_fold_memory(needed)
     examples = answered(quick, queries, seed + 1, new=new, after=lambda n: after("answers", n, len(queries)))
     solved = solve(
         model, replace(examples, frame=frame), method, rank=rank, seed=seed, low=low,

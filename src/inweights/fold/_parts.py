@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from inweights._errors import out_of_memory
 from inweights.fold._chain import Chain, Stop, standing_in
 from inweights.fold._store import Store
 from inweights.fold._walk import Walk, probe
@@ -177,7 +178,9 @@ def _skippable(walk: Walk, k: int, part: Part, stream: Tensor, out: Tensor) -> b
     before, walk[0] = walk[0], stream
     try:
         again = look(walk, k, part, 0, skip=True).out
-    except (RuntimeError, TypeError, ValueError, IndexError):
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if out_of_memory(error):  # no reason to run the attention twice from now on
+            raise
         return False
     finally:
         walk[0] = before

@@ -10,11 +10,18 @@ from torch import Tensor, nn
 
 from inweights._errors import InputError
 from inweights.models import Model
+from inweights.models._hidden import signature
 
 
 def pick(h: Tensor, index: Tensor) -> Tensor:
     """Some rows of each text: `(b, T, d)` and `(b, R)` to `(b, R, d)`."""
     return h.gather(1, index.unsqueeze(-1).expand(-1, -1, h.shape[-1]))
+
+
+def last_logits(net: nn.Module, rows: int = 1) -> dict[str, int]:
+    """What makes a forward form the logits of its last tokens alone, if the model can: those of a long context are
+    larger than all the rest."""
+    return {"logits_to_keep": rows} if "logits_to_keep" in signature(net) else {}
 
 
 def head(model: Model) -> nn.Module:

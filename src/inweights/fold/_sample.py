@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from inspect import signature
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from inweights._errors import InputError
+from inweights.fold._rows import last_logits
 from inweights.models import Model
 
 # The cache is copied at every token, so a long context is sampled in smaller batches: bytes and texts at once.
@@ -55,7 +55,7 @@ def _read(model: Model, shared: Sequence[int]) -> tuple[Any, int]:
     if not shared:
         return None, 0
     net: Any = model.model
-    out = net(input_ids=torch.tensor([list(shared)], device=model.device), use_cache=True)
+    out = net(input_ids=torch.tensor([list(shared)], device=model.device), use_cache=True, **last_logits(net))
     cache = getattr(out, "past_key_values", None)
     layers = getattr(cache, "layers", None) or [None]
     # Counters may lie beside the keys and values, but no state of another kind.
@@ -107,7 +107,7 @@ def _continued(
         positions[r, gap:] = seen + torch.arange(len(text))
     ids, mask, positions = (t.to(model.device) for t in (ids, mask, positions))
     cache = widened(cache, rows)
-    last: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in signature(net.forward).parameters else {}
+    last = last_logits(net)
     said: list[list[int]] = [[] for _ in texts]
     open_ = set(range(rows))
     for _ in range(new):

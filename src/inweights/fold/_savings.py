@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from inweights.fold._frame import Frame
+from inweights.fold._rows import last_logits
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def savings(frame: Frame, query: str, tokens: int | None = None, rounds: int = 3
 def _read(frame: Frame, ids: list[int]) -> Any:
     net: Any = frame.model.model
     with torch.no_grad():
-        out = net(input_ids=torch.tensor([ids], device=frame.model.device), use_cache=True)
+        out = net(input_ids=torch.tensor([ids], device=frame.model.device), use_cache=True, **last_logits(net))
         out.logits[0, -1].argmax().item()  # waits for a GPU
     return out.past_key_values
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from inweights.fold._examples import Examples
-from inweights.fold._rows import at_head, block_outputs, pick
+from inweights.fold._rows import at_head, block_outputs, last_logits, pick
 from inweights.fold._sample import widened
 from inweights.models import Model
 
@@ -35,7 +35,7 @@ def prompted(model: Model, examples: Examples, *, blocks: bool = False, batch_to
     last: Tensor | None = None
     inner = torch.empty(0, device=model.device)
     with torch.no_grad():
-        start: Any = net(input_ids=torch.tensor([shared], device=model.device), use_cache=True)
+        start: Any = net(input_ids=torch.tensor([shared], device=model.device), use_cache=True, **last_logits(net))
         for chosen, batch in examples.batches(batch_tokens):
             ids = batch.ids[:, len(frame.before) :].to(model.device)
             rows = index[chosen]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from inweights.fold._frame import Frame
+from inweights.fold._rows import last_logits
 
 TEXTS = (
     "The kettle had been on the stove since early morning, and by noon the kitchen windows were grey with steam. "
@@ -61,9 +62,11 @@ def side_effects(frame: Frame, changed: AbstractContextManager[Any]) -> SideEffe
 def _logs(frame: Frame, ids: list[int], skip: int) -> Tensor:
     """Log-probabilities of every next token but the first, `(n − 1, vocabulary)`; `skip` leaves the prompt out."""
     net: Any = frame.model.model
+    count = len(ids) - skip
     with torch.no_grad():
-        logits = net(input_ids=torch.tensor([ids], device=frame.model.device), use_cache=False).logits
-    return logits[0, skip:].float().log_softmax(-1).cpu()
+        given = torch.tensor([ids], device=frame.model.device)
+        logits = net(input_ids=given, use_cache=False, **last_logits(net, count)).logits
+    return logits[0, -count:].float().log_softmax(-1).cpu()
 
 
 def _kl(ours: list[Tensor], theirs: list[Tensor]) -> float:

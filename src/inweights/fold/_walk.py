@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from inweights._errors import InputError
 from inweights.fold._chain import Call, Chain, filled
+from inweights.fold._rows import last_logits
 from inweights.fold._sample import widened
 from inweights.fold._store import Store
 from inweights.models._hidden import hidden, run, vocabulary
@@ -138,9 +138,7 @@ def _shared(net: nn.Module, prefix: Tensor) -> tuple[Any, str]:
     extra: dict[str, Any] = {"attention_mask": torch.ones_like(prefix), "use_cache": True}
     if takes_positions(net):
         extra["position_ids"] = torch.arange(prefix.shape[1], device=prefix.device).unsqueeze(0)
-    inner = getattr(net, "get_base_model", lambda: net)()
-    if "logits_to_keep" in inspect.signature(inner.forward).parameters:
-        extra["logits_to_keep"] = 1  # the logits of a long context are larger than all the rest
+    extra |= last_logits(net)
     with torch.no_grad():
         cache = getattr(net(input_ids=prefix, **extra), "past_key_values", None)
     layers = getattr(cache, "layers", None)

@@ -4,6 +4,18 @@ from inweights.models._anatomy import Anatomy as Anatomy
 from inweights.models._anatomy import anatomy as anatomy
 from inweights.models._block import Block as Block
 from inweights.models._block import Control as Control
+from inweights.models._device import choose_device as choose_device
+from inweights.models._device import describe_device as describe_device
+from inweights.models._device import device_names as device_names
+from inweights.models._device import to_float64 as to_float64
+from inweights.models._estimate import Estimate as Estimate
+from inweights.models._estimate import Sizes as Sizes
+from inweights.models._estimate import estimate as estimate
+from inweights.models._estimate import generate_memory as generate_memory
+from inweights.models._estimate import memory_fixes as memory_fixes
+from inweights.models._estimate import model_sizes as model_sizes
+from inweights.models._estimate import patch_memory as patch_memory
+from inweights.models._estimate import trace_memory as trace_memory
 from inweights.models._export import merged as merged
 from inweights.models._export import portable as portable
 from inweights.models._export import to_gguf as to_gguf
@@ -18,6 +30,8 @@ from inweights.models._generate import generate as generate
 from inweights.models._generate import tokens_match as tokens_match
 from inweights.models._load import Model as Model
 from inweights.models._load import load as load
+from inweights.models._memory import peak_memory as peak_memory
+from inweights.models._memory import return_freed_memory as return_freed_memory
 from inweights.models._patch import Patch as Patch
 from inweights.models._patch import patch as patch
 from inweights.models._patch_file import load_patch as load_patch

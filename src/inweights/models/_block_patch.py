@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from inweights.models._block import Block, Control
+from inweights.models._block import Block
 from inweights.theory import Update
 
 Slot = tuple[str, int]
@@ -79,10 +79,15 @@ class BlockPatch:
             if self.read is not None:
                 for control in self.block.inputs:
                     W = model.get_parameter(control.name)
-                    new[control.name] = W + _effect(self.read, W, control)
+                    whole = self.read.premultiplied(W.mT if control.transposed else W)
+                    new[control.name] = _added(whole, W, control.transposed)
             turned = {c.name: c.transposed for c in self.block.outputs}
             for (name, expert), update in self.added.items():
-                changed = new.setdefault(name, model.get_parameter(name).detach().clone())
+                W = model.get_parameter(name)
+                if expert < 0 and name not in new:
+                    new[name] = _added(update, W, turned[name])
+                    continue
+                changed = new.setdefault(name, W.detach().clone())
                 change = update.dense().mT if turned[name] else update.dense()
                 (changed if expert < 0 else changed[expert]).add_(change)
             for name, delta in self.moved.items():
@@ -119,7 +124,11 @@ def _moved(patches: Sequence[BlockPatch]) -> dict[str, Tensor]:
     }
 
 
-def _effect(read: Update, W: Tensor, control: Control) -> Tensor:
-    """`W M`, dense, in the way in which `W` is stored."""
-    change = read.premultiplied(W.mT if control.transposed else W).dense()
-    return change.mT if control.transposed else change
+def _added(update: Update, W: Tensor, transposed: bool) -> Tensor:
+    """`W + ΔW`, dense, in the way in which `W` is stored.
+
+    The sum is made in the memory of `ΔW`: a third matrix beside the two costs up to as much again as all changed
+    weights, since an allocator can seldom give its place to the next one.
+    """
+    u, v = update.factors
+    return (v @ u.mT if transposed else u @ v.mT).add_(W)

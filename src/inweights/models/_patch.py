@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from inweights._errors import InputError
 from inweights.models._block_patch import BlockPatch
 from inweights.models._branch_norm import Inversion
+from inweights.models._estimate import memory_fixes, patch_memory
 from inweights.models._load import Model, as_model
 from inweights.models._precision import KeepFloat64
 from inweights.models._prompt import Prompt
@@ -178,7 +179,10 @@ def patch(
         raise InputError(f"`mode` is {mode!r}, but must be 'token', 'static' or 'output'.")
     if inversion not in get_args(Inversion):
         raise InputError(f"`inversion` is {inversion!r}, but must be one of {', '.join(get_args(Inversion))}.")
-    return Patch(mode, solved(prompt, mode, inversion), prompt.asked, prompt.model.fingerprint)
+    model, fixes = prompt.model, ("a shorter --context or --query",)
+    needed = patch_memory(model, prompt.ids.shape[1], len(prompt.left), prompt.asked)
+    needed.require(memory_fixes(model.device, *fixes, dtype=model.dtype))
+    return Patch(mode, solved(prompt, mode, inversion), prompt.asked, model.fingerprint)
 
 
 def solved(

@@ -31,7 +31,7 @@ def goals(
     outputs: dict[str, Tensor] = {}
     blocks = [b for b in anatomy.blocks if b.supported]
     readers = {b.inputs[0].name: b.name for b in blocks if b.inputs}
-    tape = Tape({name: model.get_parameter(name) for name in readers})
+    tape = Tape({name: model.get_parameter(name) for name in readers}, rows=rows)
 
     def note(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: Any, out: Any = None) -> None:
@@ -50,7 +50,7 @@ def goals(
         with tape:
             first = int(rows.min())
             logits = _logits(model, anatomy, ids, ids.shape[1] - first, positions)[0, rows - first]
-    read = {readers[p.name]: p.x[0, rows].detach() for p in tape.products}
+    read = {readers[p.name]: p.x[0].detach() for p in tape.products}
     return {b.name: Goal(read.get(b.name), outputs[b.name]) for b in blocks}, logits
 
 

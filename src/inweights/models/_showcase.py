@@ -43,13 +43,18 @@ class Showcase:
 
 
 def showcase(
-    spec: str = "smollm2", context: str = CONTEXT, query: str = QUERY, after: Callable[[str], None] = lambda _: None
+    spec: str = "smollm2",
+    context: str = CONTEXT,
+    query: str = QUERY,
+    *,
+    device: str = "auto",
+    after: Callable[[str], None] = lambda _: None,
 ) -> Showcase:
     """Proves, generates and traces; `after` is called with the name of each stage before it begins."""
     proofs: dict[str, Proof] = {}
     for dtype in ("float64", "float32"):
         after(f"loading {spec} in {dtype}")
-        model = load(spec, dtype=dtype)
+        model = load(spec, dtype=dtype, device=device)
         prompt = Prompt(model, context, query)
         for mode in ("token", "static"):
             after(f"proving {mode} mode in {dtype}")

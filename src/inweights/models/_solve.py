@@ -17,6 +17,7 @@ from torch import Tensor
 
 from inweights.models._block_patch import BlockPatch, Goal
 from inweights.models._branch_norm import Inversion, inversions, static_target
+from inweights.models._device import to_float64
 from inweights.models._hidden import hidden, with_hidden
 from inweights.models._rerun import Rerun, Steer, carried, features, leaves, split
 from inweights.models._rerun import read as read_input
@@ -173,5 +174,5 @@ def _actual(rerun: Rerun, patch: BlockPatch, noise: Tensor | None = None) -> tup
 
 def _amplification(rerun: Rerun, noise: Tensor, noisy: Tensor, out: Tensor) -> float:
     """`‖δ_out‖/‖δ_in‖`, the largest over the query tokens."""
-    grown, given = ((t[0, rerun.rows].double().norm(dim=-1)) for t in (noisy - out, noise))
-    return float((grown / given.clamp_min(torch.finfo(torch.float64).tiny)).max())
+    grown, given = (to_float64(t[0, rerun.rows]).norm(dim=-1) for t in (noisy - out, noise))
+    return float((grown / given.clamp_min(torch.finfo(given.dtype).tiny)).max())

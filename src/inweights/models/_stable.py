@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
+from inweights.models._device import to_float64
 
 
 def balanced(goal: Tensor, scale: Tensor) -> Tensor:
@@ -19,7 +20,7 @@ def balanced(goal: Tensor, scale: Tensor) -> Tensor:
     With `m = goal/y`, `Σ goal²/y²` is smallest where `y² ∝ |goal|`. Signs are those that leave the signs of the old
     `scale`, and coordinates that need nothing stay zero.
     """
-    goal, scale = goal.double(), scale.double().expand_as(goal)
+    goal, scale = to_float64(goal), to_float64(scale).expand_as(goal)
     signs = torch.where((goal < 0) != (scale < 0), -1.0, 1.0)
     mean = goal.abs().mean(-1, keepdim=True)
     if bool((mean == 0).any()):
@@ -38,10 +39,10 @@ def balanced_scale(goals: Tensor, size: Tensor) -> Tensor:
     **Arguments:** `goals` `(tokens, width)`; `size`, below 1. **Returns:** `m`, `(width,)`, positive, in float64.
     """
     unit = goals.abs().max()
-    G = (goals.double() / unit).square()
+    G = (to_float64(goals) / unit).square()
     live = G.sum(0) > 0
     # A: its product with 1/m² is `mean (goal_t/m)²` of each token, relative to what is asked for.
-    A = G[:, live] / goals.shape[-1] / size.double() ** 2
+    A = G[:, live] / goals.shape[-1] / to_float64(size) ** 2
     squares = (_equal(A) @ A).clamp_min(0).sqrt()
     if not bool((squares > 0).all()):
         squares = (_at_most(A) @ A).sqrt()
@@ -94,7 +95,7 @@ def closest(goal: Tensor, scale: Tensor, rounds: int = 200) -> Tensor:
     smallest, and even `μ = min scale²` leaves `y` too short: what is missing then goes into those coordinates, at no
     cost to the fit but the smallest one.
     """
-    goal, scale = goal.double(), scale.double().expand_as(goal)
+    goal, scale = to_float64(goal), to_float64(scale).expand_as(goal)
     pull, square = goal * scale, scale.square()
     least = square.amin(-1, keepdim=True)
     width = goal.shape[-1]

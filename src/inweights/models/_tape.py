@@ -33,6 +33,10 @@ class Product:
         """`made`, or a gradient of its shape, as `(experts, rows, out)`."""
         return t.reshape(self.x.shape[0], -1, t.shape[-1])
 
+    def at(self, rows: Tensor) -> Product:
+        """The same product of some rows, as copies."""
+        return replace(self, x=self.x[:, rows], made=self.rows(self.made)[:, rows])
+
 
 class Tape(TorchFunctionMode):
     """Watches the products with some parameters of a module while it runs.
@@ -40,12 +44,19 @@ class Tape(TorchFunctionMode):
     - `watched`: parameter name to tensor; the others are not seen.
     - `change`: called with each product before anybody else sees its result; may return another one. This is for
       *solving*: proofs run without any tape.
+    - `rows`: hold only these rows of what is multiplied and made, `(k,)`; all of them by default. Those of a long
+      context, over all blocks, take more memory than the model itself.
     """
 
-    def __init__(self, watched: Mapping[str, Tensor], change: Callable[[Product], Tensor | None] | None = None) -> None:
+    def __init__(
+        self,
+        watched: Mapping[str, Tensor],
+        change: Callable[[Product], Tensor | None] | None = None,
+        rows: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.products: list[Product] = []
-        self._change = change
+        self._change, self._rows = change, rows
         # A view shares the storage of its parameter: that is how slices and transposes are recognised.
         self._home = {p.untyped_storage().data_ptr(): (name, p) for name, p in watched.items()}
 
@@ -63,7 +74,7 @@ class Tape(TorchFunctionMode):
             changed = self._change(product)
             if changed is not None:
                 product = replace(product, made=changed.reshape(out.shape))
-        self.products.append(product)
+        self.products.append(product if self._rows is None else product.at(self._rows))
         # A leaf of the graph may not be changed in place, as some models do with their activations.
         return product.made if self._change is None else product.made.clone()
 
