@@ -220,6 +220,8 @@ def _reason(error: Exception) -> str:
 
 def errors_of(model: nn.Module, structure: Anatomy, mode: Mode, count: int, *, keep: bool = True) -> Outcome:
     """The proof on `count` query tokens after a context; `keep` keeps float64 models from casting to float32."""
+    if not structure.supported:
+        raise InputError("neither a block nor the head can be patched")
     ids, rows = _text(model, count)
     left, own = ids[:, -count:], torch.arange(count, device=ids.device)
     precise = next(model.parameters()).dtype == torch.float64 and keep

@@ -43,10 +43,8 @@ class Rerun:
         x = stream(self.args, self.kwargs)
         if x is None or x.ndim != 3:
             return None
-        generator = torch.Generator().manual_seed(0)
-        shares = (
-            torch.randn(len(self.rows), x.shape[-1], generator=generator, dtype=torch.float64).to(x.dtype).to(x.device)
-        )
+        shape, generator = (len(self.rows), x.shape[-1]), torch.Generator().manual_seed(0)
+        shares = torch.randn(shape, generator=generator, dtype=torch.float64).to(x.dtype).to(x.device)
         return put(torch.zeros_like(x), self.rows, x[0, self.rows] * shares * torch.finfo(x.dtype).eps ** 0.5)
 
     def __call__(self, tape: Tape | None = None, noise: Tensor | None = None) -> tuple[Any, dict[str, Tensor]]:
