@@ -13,7 +13,7 @@ from inweights._errors import InputError, Problems
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 SETTINGS = (CONFIG, "tokenizer_config.json", "generation_config.json")
-LARGEST = 1 << 27
+LARGEST = 1 << 24
 """Bytes of the largest JSON file that is read; an index of 100,000 tensors has about 10 MB."""
 
 ADAPTERS = ("adapter_config.json", "adapter_model.*")
