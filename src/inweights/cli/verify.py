@@ -82,8 +82,8 @@ def verify(
         for warning in made.warnings:
             say(f"Warning: {warning}")
         if not made.exact:
-            worst = max(made.blocks, key=lambda b: b.residual)
-            say(f"Not exact: the inputs of {worst.block.name} are not independent (residual {worst.residual:.1e}).")
+            last = made.blocks[-1]
+            say(f"Not exact: the inputs of {last.block.name} are not independent (residual {last.residual:.1e}).")
     if proof.verdict == "FAIL":
         raise typer.Exit(1)
 

@@ -241,10 +241,10 @@ def errors_of(model: nn.Module, structure: Anatomy, mode: Mode, count: int, *, k
         float(prompted.abs().max()),
         max((b.amplification or 0.0 for b in blocks), default=0.0),
     )
-    worst = max(blocks, key=lambda b: b.residual)
+    last = blocks[-1]
     reason = f"logit error {outcome.error:.0e}, largest logit {outcome.largest:.0e}"
-    if not worst.exact:
-        reason = f"the tokens are not independent in {worst.block.name} (rank {worst.rank} of {count}); {reason}"
+    if not last.exact:
+        reason = f"the tokens are not independent in {last.block.name} (rank {last.rank} of {count}); {reason}"
     elif outcome.control <= CONTROL:
         reason = f"the context changes the logits by {outcome.control:.0e} only; {reason}"
     return replace(outcome, reason=reason)
