@@ -147,7 +147,7 @@ def test_bad_query_files_are_refused(tmp_path: Path, content: str, said: str) ->
     path.write_text(content)
     with pytest.raises(InputError, match=said):
         read_queries(path)
-    with pytest.raises(InputError, match="could not be read"):
+    with pytest.raises(InputError, match="cannot be read, there is no such file"):
         read_queries(tmp_path / "none")
 
 

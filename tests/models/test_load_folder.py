@@ -253,7 +253,7 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["[]", '{"weight_map": {"a": 1}}', '{"weight_map": 1}'])
 def test_an_index_of_something_else_is_refused(tmp_path: Path, content: str) -> None:
     sharded(tmp_path).write_text(content)
-    with pytest.raises(InputError, match="has no table of tensors and files"):
+    with pytest.raises(InputError, match=r"has no table of tensors and files|holds a list instead of a JSON object"):
         load(str(tmp_path))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -63,17 +63,22 @@ def memory_json(estimate: Estimate) -> dict[str, int]:
     return {"memory_estimate": estimate.peak, "memory_peak": peak_memory(estimate.device)}
 
 
-def open_prompt(
-    model: Model, context: str, query: str, keep: str = "", chat: bool = False, shifted: bool = False
-) -> Prompt:
+class Texts(NamedTuple):
+    """What a prompt is made of, read from its files."""
+
+    context: str
+    query: str
+    keep: str | None
+
+
+def read_texts(context: str, query: str, keep: str = "") -> Texts:
+    """The texts of the options; read before a model is loaded, so that a wrong name costs no time."""
+    return Texts(text("--context", context), text("--query", query), text("--keep", keep) if keep else None)
+
+
+def open_prompt(model: Model, texts: Texts, chat: bool = False, shifted: bool = False) -> Prompt:
     """The prompt of the options."""
     from inweights.models import Prompt
 
-    said = text("--context", context), text("--query", query)
-    return Prompt(
-        model,
-        *said,
-        keep=text("--keep", keep) if keep else None,
-        chat=chat,
-        positions="shifted" if shifted else "absolute",
-    )
+    positions: Literal["shifted", "absolute"] = "shifted" if shifted else "absolute"
+    return Prompt(model, texts.context, texts.query, keep=texts.keep, chat=chat, positions=positions)

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inweights._errors import InputError
-from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Shifted, open_model, open_prompt
+from inweights.cli._model import (
+    Chat,
+    Context,
+    Device,
+    Dtype,
+    Keep,
+    ModelName,
+    Query,
+    Shifted,
+    open_model,
+    open_prompt,
+    read_texts,
+)
 from inweights.cli._output import Json, emit, say
 
 if TYPE_CHECKING:
@@ -32,8 +44,9 @@ def generate(
     """Continue the text with the context, without it, with exact weights in its place, and with a folded adapter."""
     from inweights import models
 
+    texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
-    prompt = open_prompt(loaded, context, query, keep, chat, shifted)
+    prompt = open_prompt(loaded, texts, chat, shifted)
     models.generate_memory(loaded, prompt.ids.shape[1], new_tokens).require(
         models.memory_fixes(loaded.device, "a shorter --context", "fewer --new-tokens", dtype=loaded.dtype)
     )

@@ -20,6 +20,7 @@ from inweights.cli._model import (
     memory_json,
     open_model,
     open_prompt,
+    read_texts,
     require_patch_memory,
 )
 from inweights.cli._output import Json, emit, say
@@ -43,8 +44,9 @@ def patch(
     from inweights._files import folder_for
 
     folder_for("--out", out.parent)
+    texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
-    prompt = open_prompt(loaded, context, query, keep, chat, shifted)
+    prompt = open_prompt(loaded, texts, chat, shifted)
     estimate = require_patch_memory(prompt)
     made = models.patch(prompt, "static" if static else "token")
     models.save(made, out)

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from inweights._errors import InputError
-from inweights.cli._model import Chat, Context, Device, Dtype, Keep, ModelName, Query, Shifted, open_model, open_prompt
+from inweights.cli._model import (
+    Chat,
+    Context,
+    Device,
+    Dtype,
+    Keep,
+    ModelName,
+    Query,
+    Shifted,
+    open_model,
+    open_prompt,
+    read_texts,
+)
 from inweights.cli._output import Json, emit, say, table
 
 
@@ -33,8 +45,9 @@ def trace(
         if out.suffix != ".png":
             raise InputError(f"--out is {str(out)!r}, but must end in .png; the table is written beside it.")
         folder_for("--out", out.parent)
+    texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
-    prompt = open_prompt(loaded, context, query, keep, chat, shifted)
+    prompt = open_prompt(loaded, texts, chat, shifted)
     models.trace_memory(loaded, prompt.context_tokens, prompt.asked, prompt.folded_tokens).require(
         models.memory_fixes(loaded.device, "a shorter --context or --query", dtype=loaded.dtype)
     )

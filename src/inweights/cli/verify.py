@@ -20,6 +20,7 @@ from inweights.cli._model import (
     memory_json,
     open_model,
     open_prompt,
+    read_texts,
     require_patch_memory,
 )
 from inweights.cli._output import Json, emit, say, table
@@ -42,8 +43,9 @@ def verify(
     """Prove that the context is a weight change: the same logits from the query alone, on your model and prompt."""
     from inweights import models
 
+    texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
-    prompt = open_prompt(loaded, context, query, keep, chat, shifted)
+    prompt = open_prompt(loaded, texts, chat, shifted)
     estimate = require_patch_memory(prompt)
     made = models.load_patch(patch, loaded) if patch else models.patch(prompt, "static" if static else "token")
     proof = models.verify(prompt, made)
