@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+
+from inweights.cli import main
 
 INWEIGHTS = Path(sys.executable).with_name("inweights")
 
 
 def run(*args: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([INWEIGHTS, *args], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done
+    """The command in this process: a new one takes seconds to load torch."""
+    words, out, err = ["inweights", *map(str, args)], io.StringIO(), io.StringIO()
+    with patch.object(sys, "argv", words), redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as end:
+        main()
+    assert int(end.value.code or 0) == code, err.getvalue()
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def run_apart(*args: str) -> str:
+    """What the installed program prints, in a process of its own."""
+    return subprocess.run([INWEIGHTS, *args], capture_output=True, text=True, check=True).stdout
 
 
 def rejected(*args: str | Path) -> str:
@@ -82,7 +95,7 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "rows"), [("prefix", ["packed", "copies"]), ("update", ["time", "memory"])])
 def test_benches_measure_both_sides_and_check_that_they_agree(name: str, rows: list[str]) -> None:
-    found = json.loads(run("bench", name, "--json").stdout)
+    found = json.loads(run_apart("bench", name, "--json"))
     assert [row["name"] for row in found["rows"]] == rows
     head = next(row for row in found["rows"] if row["name"] == found["headline"])
     for key in ("ours", "rival", "ratio"):
@@ -130,7 +143,7 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
 
 def test_python_dash_m_is_the_same_door() -> None:
     done = subprocess.run([sys.executable, "-m", "inweights", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == run("--version").stdout
+    assert done.stdout == run_apart("--version")
 
 
 def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,6 @@ from inweights.models._rerun import Rerun, put
 from inweights.models._solve import solve_token
 from inweights.models._tiny import probe, tiny
 
-BRANCH = ["gemma3_text", "olmo2"]
-
 
 def without_dead_rows(name: str) -> Any:
     """24 blocks in which no coordinate of the branch is zero, so that the naive inversion reaches all of them."""
@@ -69,15 +67,15 @@ def test_the_same_seed_gives_the_same_model_and_another_one_another() -> None:
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize("name", ["llama", "mixtral", "qwen3_next", "bert", "mamba", *BRANCH])
+@pytest.mark.parametrize("name", ["llama", "mixtral", "bert", "mamba", "gemma3_text"])
 def test_both_modes_are_exact_on_deep_models(name: str) -> None:
     """float64, 1e-8 of the largest logit; the control is off by more than a hundred times that."""
     result = prove(name, seeds=1, depth="deep")
     assert result.status == "exact", result
     assert result.blocks >= DEPTH
-    assert result.largest is not None
+    assert result.token_largest is not None
     assert result.control is not None
-    assert result.control > 100 * 1e-8 * max(1.0, result.largest)
+    assert result.control > 100 * 1e-8 * max(1.0, result.token_largest)
     assert result.float32_token_error is not None
 
 

@@ -10,7 +10,7 @@ from inweights import InputError
 from inweights.models import Model, Patch, Prompt, generate, patch, verify
 
 CONTEXT = "You are a pirate captain. Always answer in rough pirate speech, say Arrr and call the user matey. "
-QUERY = "The capital of France is a city where"
+QUERY = "The capital of France"
 
 
 @pytest.mark.parametrize("mode", ["token", "static", "output"])

@@ -7,8 +7,9 @@ import torch
 
 from inweights.models import Model, Prompt, patch, trace
 from inweights.models._load import as_model
+from inweights.models._packed import packed
 from inweights.models._tiny import tiny
-from inweights.models._trace import one_by_one, packed, staircase, unpackable
+from inweights.models._trace import one_by_one, staircase, unpackable
 
 IDS = (torch.arange(20) * 5 + 35) % 90 + 3
 

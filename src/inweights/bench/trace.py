@@ -11,7 +11,8 @@ from torch import Tensor
 
 from inweights.bench._measure import Result, Row
 from inweights.bench._smollm2 import prompt as make_prompt
-from inweights.models._trace import Copies, Factors, packed, staircase
+from inweights.models._packed import Copies, Factors, packed
+from inweights.models._trace import staircase
 
 SAMPLE = 8
 

@@ -36,10 +36,12 @@ class Family:
     - `status`: `exact` (both modes), `token-only`, `static-only`, `not-exact`, or `not-built`.
     - `token_error`, `static_error`: largest logit errors, on the last token, and on 8 query tokens at once.
     - `control`: the *smallest* logit error of the model without the changes, over modes and seeds.
-    - `largest`: the smallest over modes and seeds of the largest logit, by which errors at deep size are judged.
-    - `amplification`: the largest of any block in token mode: `‖δ_out‖/‖δ_in‖`, see `BlockPatch`.
+    - `token_largest`, `static_largest`: the largest logit beside these errors, by which they are judged at deep size.
+    - `amplification`: the largest of any block in token mode: `‖δ_out‖/‖δ_in‖`, see `BlockPatch`; `None` where it could
+      not be measured.
     - `float32_token_error`, `float32_static_error`: the same errors with weights and activations in float32.
-    - `scales`: the largest norm scale at deep size: 1,000 where the context still reaches the logits through it.
+    - `scales`: the largest norm scale at deep size, the smallest over seeds: 1,000 where the context still reaches the
+      logits through it.
     - `cast_error`: the token error where the family's own casts to float32 are let through; `casts` how many.
     - `blocks`, `inputs`, `tail`: how many blocks; of the last one, its input controls and what follows its sum.
     - `reason`: why it is not exact, or not built.
@@ -51,7 +53,8 @@ class Family:
     static_error: float | None = None
     control: float | None = None
     error: float | None = None
-    largest: float | None = None
+    token_largest: float | None = None
+    static_largest: float | None = None
     amplification: float | None = None
     float32_token_error: float | None = None
     float32_static_error: float | None = None
@@ -74,15 +77,17 @@ class Outcome:
     error: float
     control: float
     largest: float
-    amplification: float
+    amplification: float | None
     reason: str = ""
+
+    def tolerance(self, depth: Depth) -> float:
+        return TOLERANCE[depth] * (max(1.0, self.largest) if depth == "deep" else 1.0)
 
     def exact(self, depth: Depth) -> bool:
         """Whether the error is rounding, and the control shows that there was something to get wrong."""
         if depth == "tiny":
-            return self.error <= TOLERANCE[depth] and self.control > CONTROL
-        tolerance = TOLERANCE[depth] * max(1.0, self.largest)
-        return self.error <= tolerance < self.control and self.error <= SHARE * self.control
+            return self.error <= self.tolerance(depth) and self.control > CONTROL
+        return self.error <= self.tolerance(depth) < self.control and self.error <= SHARE * self.control
 
 
 def family_names() -> list[str]:
@@ -116,17 +121,18 @@ def families(
 def prove(name: str, seeds: int = SEEDS, depth: Depth = "tiny") -> Family:
     """Token and static mode over some seeds, in float64; at deep size also in float32."""
     outcomes: dict[str, list[Outcome]] = {"token": [], "static": []}
-    rounded: dict[str, list[float]] = {"token": [], "static": []}
-    structure, scales, cast_error = None, None, None
+    rounded: dict[str, list[Outcome]] = {"token": [], "static": []}
+    structure, cast_error, scales = None, None, []
     for seed in range(seeds):
         try:
-            model, scales = (tiny(name, seed), None) if depth == "tiny" else _lively(name, seed)
+            model, scale = (tiny(name, seed), None) if depth == "tiny" else _lively(name, seed)
         except InputError as error:
             return Family(name, "not-built", reason=str(error))
         try:
             structure = anatomy(model)
         except Exception as error:  # a table of 183 models must not stop at the first surprise
             return Family(name, "not-exact", reason=_reason(error))
+        scales += [] if scale is None else [scale]
         for mode, count in (("token", 1), ("static", STATIC)):
             outcomes[mode].append(_tried(model, structure, mode, count))
         if seed == 0 and depth == "tiny" and structure.casts:
@@ -134,13 +140,15 @@ def prove(name: str, seeds: int = SEEDS, depth: Depth = "tiny") -> Family:
         if depth == "deep":
             low = copy.deepcopy(model).float()
             for mode, count in (("token", 1), ("static", STATIC)):
-                rounded[mode].append(_tried(low, structure, mode, count).error)
+                rounded[mode].append(_tried(low, structure, mode, count))
     assert structure is not None
     worst = {mode: _worst(each, depth) for mode, each in outcomes.items()}
     token, static = (all(o.exact(depth) for o in each) for each in outcomes.values())
     status = ("exact" if static else "token-only") if token else ("static-only" if static else "not-exact")
     last, everything = structure.blocks[-1], [*outcomes["token"], *outcomes["static"]]
     reasons = [f"{mode}: {o.reason}" for mode, o in worst.items() if o.reason and not o.exact(depth)]
+    low_worst = {mode: _worst(each, depth) for mode, each in rounded.items() if each}
+    reasons += [f"float32 {mode}: {o.reason}" for mode, o in low_worst.items() if o.error == float("inf")]
     return Family(
         name,
         status,
@@ -148,11 +156,12 @@ def prove(name: str, seeds: int = SEEDS, depth: Depth = "tiny") -> Family:
         worst["static"].error,
         min(o.control for o in everything),
         max(o.error for o in worst.values()),
-        min(o.largest for o in everything),
-        max(o.amplification for o in outcomes["token"]),
-        max(rounded["token"], default=None),
-        max(rounded["static"], default=None),
-        scales,
+        worst["token"].largest,
+        worst["static"].largest,
+        max((o.amplification for o in outcomes["token"] if o.amplification is not None), default=None),
+        low_worst["token"].error if low_worst else None,
+        low_worst["static"].error if low_worst else None,
+        min(scales, default=None),
         structure.casts,
         cast_error,
         len(structure.blocks),
@@ -163,7 +172,7 @@ def prove(name: str, seeds: int = SEEDS, depth: Depth = "tiny") -> Family:
 
 
 def _worst(outcomes: list[Outcome], depth: Depth) -> Outcome:
-    return max(outcomes, key=lambda o: (not o.exact(depth), o.error))
+    return max(outcomes, key=lambda o: (not o.exact(depth), o.error / o.tolerance(depth)))
 
 
 def _lively(name: str, seed: int) -> tuple[nn.Module, float]:
@@ -210,7 +219,7 @@ def _tried(model: nn.Module, structure: Anatomy, mode: str, count: int, *, keep:
     try:
         return errors_of(model, structure, mode, count, keep=keep)  # type: ignore[arg-type]
     except Exception as error:
-        return Outcome(float("inf"), 0.0, 0.0, 0.0, _reason(error))
+        return Outcome(float("inf"), 0.0, 0.0, None, _reason(error))
 
 
 def _reason(error: Exception) -> str:
@@ -236,10 +245,10 @@ def errors_of(model: nn.Module, structure: Anatomy, mode: Mode, count: int, *, k
         with exchanged(model, new):
             patched = run(model, left, **again)[0]
     outcome = Outcome(
-        float((patched - prompted).abs().max()),
+        float((patched - prompted).abs().max().nan_to_num(float("inf"))),
         float((bare - prompted).abs().max()),
         float(prompted.abs().max()),
-        max((b.amplification or 0.0 for b in blocks), default=0.0),
+        max((b.amplification for b in blocks if b.amplification is not None), default=None),
     )
     last = blocks[-1]
     reason = f"logit error {outcome.error:.0e}, largest logit {outcome.largest:.0e}"

@@ -10,7 +10,7 @@ from inweights.models._tiny import probe
 
 COLUMNS = (
     "family", "tiny", "token", "static", "control", "float32 inside",
-    "deep", "deep token", "deep static", "deep control", "largest logit", "amplification",
+    "deep", "deep token", "its logit", "deep static", "its logit", "deep control", "amplification",
     "float32 token", "float32 static", "scales", "inputs", "tail", "reason",
 )  # fmt: skip
 
@@ -36,13 +36,13 @@ def families_table(tiny: Sequence[Family], deep: Sequence[Family], total: int) -
         f"*tiny*: two or three blocks, every parameter Gaussian. *deep*: at least {DEPTH} blocks with parameters as "
         "trained checkpoints have them: norm scales from 0.01 to 1,000 with zeros and negative values, heavy-tailed "
         "matrices with zero rows, closed units, tied embeddings, and a first token with activations of thousands. "
-        "*scales*: the largest norm scale, below 1,000 where wider ones would leave nothing of the context (see "
+        "*its logit*: the largest logit beside that error. *scales*: the largest norm scale, below 1,000 where wider ones would leave nothing of the context (see "
         "`_families.py`).",
         "",
         f"*token*: largest logit error on the last of {n} tokens, all before it folded. *static*: the same on {STATIC} "
         "query tokens with one weight change. *control*: smallest logit error without the changes. Exact at tiny size: "
         f"both errors at most {TOLERANCE['tiny']:.0e}, control above {CONTROL}; at deep size: both at most "
-        f"{TOLERANCE['deep']:.0e} times the largest logit (or 1), and below {SHARE:.0%} of the control. *float32 "
+        f"{TOLERANCE['deep']:.0e} times their largest logit (or 1), and below {SHARE:.0%} of the control. *float32 "
         "inside*: the token error where the family's own casts to float32 are let through. *float32 token*, *static*: "
         "errors at deep size with everything in float32. *amplification*: the largest of any patched block, "
         "`‖δ_out‖/‖δ_in‖` for a relative error of each coordinate. *tail*: what follows the last matrix; *head* says "
@@ -66,7 +66,7 @@ def _cells(f: Family, d: Family | None) -> tuple[str, ...]:
     d = d or Family(f.model_type, "")
     return (
         f.model_type, f.status, number(f.token_error), number(f.static_error), number(f.control), number(f.cast_error),
-        d.status, number(d.token_error), number(d.static_error), number(d.control), number(d.largest),
-        number(d.amplification), number(d.float32_token_error), number(d.float32_static_error), number(d.scales),
+        d.status, number(d.token_error), number(d.token_largest), number(d.static_error), number(d.static_largest),
+        number(d.control), number(d.amplification), number(d.float32_token_error), number(d.float32_static_error), number(d.scales),
         str(f.inputs) if f.tail else "", f.tail, reason.replace("|", "/"),
     )  # fmt: skip
