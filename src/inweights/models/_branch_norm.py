@@ -18,11 +18,12 @@ from torch import Tensor
 
 from inweights._errors import InputError
 from inweights.models._block_patch import BlockPatch, Goal
+from inweights.models._device import to_float64
 from inweights.models._hidden import hidden
 from inweights.models._rerun import Rerun, carried, cotangent, features, put
 from inweights.models._stable import balanced, balanced_scale, closest
 from inweights.models._tape import Tape
-from inweights.theory import Update, exchanged, quotient
+from inweights.theory import Update, exchanged, norm, quotient
 
 Inversion = Literal["best", "naive", "stable", "balanced"]
 
@@ -71,7 +72,7 @@ def _inverted(
     goal = (n[0, rows] + delta).detach()
     scale = rerun.model.get_parameter(block.scale).detach() + _offset(rerun, u)
     y = (closest(goal, scale) if way == "stable" else balanced(goal, scale)).to(goal)
-    size = u.detach()[0, rows].square().mean(-1, keepdim=True).sqrt()
+    size = (norm(u.detach()[0, rows]) / u.shape[-1] ** 0.5).to(u.dtype)
     size = torch.where(size > 0, size, 1.0)
     multiplied, path = features(tape, u, rows, block)
     added = carried(multiplied, quotient((size * y - u[0, rows]).detach(), path))
@@ -120,20 +121,23 @@ def _many(goals: Tensor, u: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
     is one. A token whose goal stays smaller must enter so small that the ε of the norm counts, which is exact as well
     but sensitive to rounding.
     """
-    size = u.square().mean(-1).sqrt().max().clamp_min(10 * eps.sqrt())
+    dtype = goals.dtype
+    goals, u, eps = (to_float64(t) for t in (goals, u, eps))
+    size = (norm(u).max() / u.shape[-1] ** 0.5).clamp_min(10 * eps.sqrt())
     full = size / (size.square() + eps).sqrt()
     scale = balanced_scale(goals, full).to(goals)
     n = goals / scale
     reached = n.square().mean(-1, keepdim=True).sqrt()
     small = n * (eps / (1 - reached.square()).clamp_min(torch.finfo(n.dtype).tiny)).sqrt()
     met = (reached / full - 1).abs() < 1e-9
-    return torch.where(met, n * size / reached.clamp_min(torch.finfo(n.dtype).tiny), small), scale
+    wanted = torch.where(met, n * size / reached.clamp_min(torch.finfo(n.dtype).tiny), small)
+    return wanted.to(dtype), scale.to(dtype)
 
 
 def _epsilon(rerun: Rerun, u: Tensor) -> Tensor:
     """The ε of an RMS norm, from what it does to an input of constant size: `t/√(t² + ε)`."""
     t = 1e-3
-    n = _normalised(rerun, t * _alternating(u)).abs().mean()
+    n = to_float64(_normalised(rerun, t * _alternating(u)).abs().mean())
     return t * t * (1 / n.square() - 1)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from inweights._errors import InputError
+from inweights._errors import InputError, out_of_memory
 from inweights._fetch import cache, in_cache, intact_folder, seal_folder, sweep
 from inweights._files import folder_for
 from inweights.models._complete import load_complete
@@ -86,6 +86,8 @@ def _convert(named: Path, gguf: Path, folder: Path) -> None:
     except ImportError as error:
         raise InputError(f"GGUF models need the gguf package: pip install 'inweights[gguf]' ({error}).") from None
     except Exception as error:  # a damaged file can make it raise anything
+        if out_of_memory(error):
+            raise
         raise InputError(f"{str(named)!r} could not be read as a GGUF model: {first_line(error)}") from None
     # The weights are plain float32 now, but the model still calls itself quantised and would refuse to be saved.
     model.config.__dict__.pop("quantization_config", None)

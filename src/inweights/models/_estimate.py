@@ -110,23 +110,31 @@ class Sizes:
 def model_sizes(model: Model) -> Sizes:
     """The sizes of a loaded model, from its configuration and its anatomy."""
     net, config = model.model, _text_config(model)
-    width = int(getattr(config, "hidden_size", 0) or next(net.parameters()).shape[-1])
-    layers = int(getattr(config, "num_hidden_layers", 0) or len(model.anatomy.blocks))
-    heads = int(getattr(config, "num_attention_heads", 0) or 0)
-    head = int(getattr(config, "head_dim", 0) or (width // heads if heads else 0))
-    shared = int(getattr(config, "num_key_value_heads", 0) or heads)
+    width = _number(config, "hidden_size") or next(net.parameters()).shape[-1]
+    layers = _number(config, "num_hidden_layers") or len(model.anatomy.blocks)
+    heads = _number(config, "num_attention_heads")
+    head = _number(config, "head_dim") or (width // heads if heads else 0)
+    shared = _number(config, "num_key_value_heads") or heads
     item = next(net.parameters()).element_size()
     blocks = [b for b in model.anatomy.blocks if b.supported]
     widths = [_widths(model, b) for b in blocks]
     names = {c.name for b in blocks for c in (*b.inputs, *b.outputs)}
-    window = getattr(config, "sliding_window", None)
     return Sizes(
         item, width, layers, heads, vocabulary(net), queries=heads * head, keys=2 * layers * shared * head,
         inner=max((read + last for read, last in widths), default=0),
         factors=sum(5 * width + last for _, last in widths),
         changed=sum(net.get_parameter(name).nbytes for name in names),
-        scores=_forms_scores(model), masked=int(window) if window else model.window,
+        scores=_forms_scores(model), masked=_number(config, "sliding_window") or model.window,
     )  # fmt: skip
+
+
+def _number(config: Any, name: str) -> int:
+    """A size of a configuration; 0 where it has none, or one for each layer (which some refuse to be asked for)."""
+    try:
+        value = getattr(config, name, None)
+    except Exception:
+        return 0
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def patch_memory(model: Model, tokens: int, left: int, asked: int) -> Estimate:

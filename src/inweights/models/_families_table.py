@@ -36,7 +36,8 @@ def families_table(tiny: Sequence[Family], deep: Sequence[Family], total: int) -
         f"*tiny*: two or three blocks, every parameter Gaussian. *deep*: at least {DEPTH} blocks with parameters as "
         "trained checkpoints have them: norm scales from 0.01 to 1,000 with zeros and negative values, heavy-tailed "
         "matrices with zero rows, closed units, tied embeddings, and a first token with activations of thousands. "
-        "*its logit*: the largest logit beside that error. *scales*: the largest norm scale, below 1,000 where wider ones would leave nothing of the context (see "
+        "*its logit*: the largest logit beside that error. *scales*: the largest norm scale, below 1,000 where wider "
+        "ones would leave nothing of the context (see "
         "`_families.py`).",
         "",
         f"*token*: largest logit error on the last of {n} tokens, all before it folded. *static*: the same on {STATIC} "
@@ -67,6 +68,7 @@ def _cells(f: Family, d: Family | None) -> tuple[str, ...]:
     return (
         f.model_type, f.status, number(f.token_error), number(f.static_error), number(f.control), number(f.cast_error),
         d.status, number(d.token_error), number(d.token_largest), number(d.static_error), number(d.static_largest),
-        number(d.control), number(d.amplification), number(d.float32_token_error), number(d.float32_static_error), number(d.scales),
+        number(d.control), number(d.amplification), number(d.float32_token_error), number(d.float32_static_error),
+        number(d.scales),
         str(f.inputs) if f.tail else "", f.tail, reason.replace("|", "/"),
     )  # fmt: skip

@@ -102,12 +102,10 @@ def patched_cached(prompt: Prompt, new_tokens: int) -> list[int] | None:
                     use_cache=True,
                     **keep,
                 )
-        except InputError:
-            raise
         except (RuntimeError, AttributeError, TypeError, ValueError) as error:
             if out_of_memory(error):  # to compute everything anew instead would be far slower, and need as much
                 raise
-            return None
+            return None  # an input that cannot be used at all is refused there, too
         if not bool(out.logits[:, -1].isfinite().all()):
             return None
         cache = out.past_key_values

@@ -15,13 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inweights._errors import InputError
 from inweights.models._block_patch import BlockPatch, Goal
 from inweights.models._branch_norm import Inversion, inversions, static_target
 from inweights.models._device import to_float64
 from inweights.models._hidden import hidden, with_hidden
 from inweights.models._rerun import Rerun, Steer, carried, features, leaves, split
 from inweights.models._rerun import read as read_input
-from inweights.theory import Solution, Update, exchanged, least_squares, quotient, rank_one
+from inweights.theory import Solution, Update, exchanged, least_squares, norm, quotient, rank_one, require_finite
 
 PASSES, SMALL = 4, 1e-2
 """How often the input of a branch norm is made smaller in static mode, and below which ratio it is."""
@@ -50,7 +51,7 @@ def solve_static(rerun: Rerun, goal: Goal, *, measure: bool = True) -> tuple[Blo
         if read is None or block.tail != "branch-norm" or not bool((ratio < SMALL).any()):
             break
         share = share * torch.where(ratio < SMALL, ratio.sqrt(), 1.0)
-    solved = _least_squares(torch.cat(list(multiplied.values()), -1), quotient(lacking, scale))
+    solved = _least_squares(torch.cat(list(multiplied.values()), -1), _through(scale, lacking))
     added = dict(zip(multiplied, split(solved.update, multiplied), strict=True))
     patch = BlockPatch(
         block, read, added, moved,
@@ -61,11 +62,23 @@ def solve_static(rerun: Rerun, goal: Goal, *, measure: bool = True) -> tuple[Blo
         noisy = None if noise is None else rerun(noise=noise)[0]
         out, seen = rerun()
     reached = (seen["u"] if block.tail == "post-norm" else hidden(out))[0, rows]
-    miss = float(((reached - goal.output).norm(dim=-1) / goal.output.norm(dim=-1).clamp_min(1e-300)).max())
+    size = norm(goal.output)
+    miss = float((norm(reached - goal.output) / size.clamp_min(torch.finfo(size.dtype).tiny)).max())
     patch = replace(patch, residual=max(patch.residual, miss), exact=patch.exact and miss <= _rounding(goal.output))
     if noise is not None:
         patch = replace(patch, amplification=_amplification(rerun, noise, hidden(noisy), hidden(out)))
     return patch, out
+
+
+def _through(scale: Tensor, wanted: Tensor) -> Tensor:
+    """What the last matrices must add so that `wanted` arrives behind the gates or factors that follow them."""
+    closed = (scale == 0) & (wanted != 0)
+    if bool(closed.any()):
+        raise InputError(
+            f"what follows its last matrices is zero in {int(closed.sum())} of {closed.numel()} coordinates (a closed "
+            "gate), so nothing that they add arrives there."
+        )
+    return quotient(wanted, scale)
 
 
 def _rounding(like: Tensor) -> float:
@@ -78,15 +91,16 @@ def _least_squares(Z: Tensor, T: Tensor) -> Solution:
 
     Sizes of activations differ by orders of magnitude from token to token, and a small token is not a dependent one.
     """
-    size = torch.linalg.vector_norm(Z, dim=-1, keepdim=True)
+    require_finite(Z=Z, T=T)
+    size = norm(Z)
     size = torch.where(size > 0, size, 1.0)
-    Z, T = Z / size, T / size
+    Z, T = (Z / size).to(Z.dtype), (T / size).to(T.dtype)
     smallest = least_squares(Z, T)
     if bool(smallest.exact):
         return smallest
     # Massive activations, which all tokens share, drown the coordinates by which they differ. In units of each
     # coordinate's own size they do not; the solution is then not the smallest one, but as exact.
-    unit = torch.linalg.vector_norm(Z, dim=0)
+    unit = torch.linalg.vector_norm(Z, dim=0)  # of rows of length 1: no square leaves the range
     unit = torch.where(unit > 0, unit, 1.0)
     scaled = least_squares(Z / unit, T)
     if not bool(scaled.exact):
@@ -118,7 +132,7 @@ def solve_token(
         else:
             aim = seen["u"] if block.tail == "post-norm" else hidden(out)
             multiplied, scale = features(tape, aim, rows, block)
-            delta = quotient((goal.output - aim[0, rows]).detach(), scale)
+            delta = _through(scale, (goal.output - aim[0, rows]).detach())
             candidates = [BlockPatch(block, read, carried(multiplied, delta))]
     if len(candidates) == 1 and not measure:
         return candidates[0], _actual(rerun, candidates[0])[0]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import out_of_memory
-from inweights.models._hidden import is_cache, run, signature
+from inweights.models._hidden import is_cache, run, signature, vocabulary
 
 
 def inputs(model: nn.Module, ids: Tensor, positions: Tensor | None) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def takes_positions(model: nn.Module) -> bool:
 
 
 _STEPPABLE: WeakKeyDictionary[nn.Module, dict[torch.dtype, str]] = WeakKeyDictionary()
-"""What was seen of each model: whether a cache can be stepped over depends on the model's code, not on its tokens."""
+"""By model and dtype: whether a cache can be stepped over depends on the model's code, not on a prompt."""
 
 
 def steppable(model: nn.Module, ids: Tensor) -> str:
@@ -35,7 +35,8 @@ def steppable(model: nn.Module, ids: Tensor) -> str:
     known = _STEPPABLE.setdefault(model, {})
     dtype = next(model.parameters()).dtype
     if dtype not in known:
-        known[dtype] = _steps_apart(model, ids[:, -4:])
+        fixed = (torch.arange(4, device=ids.device) * 7 + 5) % vocabulary(model)
+        known[dtype] = _steps_apart(model, fixed.unsqueeze(0))
     return known[dtype]
 
 
@@ -72,24 +73,59 @@ def step(
 
 
 def bookmark(module: nn.Module, arguments: Iterable[Any]) -> Callable[[], None] | None:
-    """What puts the cache back, in the layers of this module, to how it is now: a module that runs again would write
-    to it again. `None` where no such cache is among its arguments."""
-    cache = next((a for a in arguments if is_cache(a)), None)
-    layers = getattr(cache, "layers", None)
+    """What puts the caches and states among the arguments of a module back to how they are now, as far as the module
+    writes to them: one that runs again would write again. `None` where there are none."""
     numbers = (getattr(m, "layer_idx", None) for m in module.modules())
-    indices = {i for i in numbers if isinstance(i, int)}
-    if layers is None or not indices:
-        return None
-    states = {i: _copied(vars(layers[i])) for i in indices if i < len(layers)}
+    own = {i for i in numbers if isinstance(i, int)}
+    steps = [step for argument in arguments for step in _restorers(argument, own)]
 
     def restore() -> None:
-        for i, state in states.items():
-            vars(layers[i]).clear()
-            vars(layers[i]).update(_copied(state))
-        if len(states) < len(indices):  # those that were added since
-            del layers[min(indices - states.keys()) :]
+        for step in steps:
+            step()
 
-    return restore
+    return restore if steps else None
+
+
+def _restorers(value: Any, own: set[int]) -> list[Callable[[], None]]:
+    """How one argument is put back; `own` are the numbers of the layers that the module has."""
+    if isinstance(value, list) and value and all(isinstance(v, Tensor) for v in value):
+        held, before = list(value), _copied(value)
+
+        def put_back() -> None:  # states that are written to in place
+            value[:] = held
+            with torch.no_grad():
+                for t, old in zip(held, before, strict=True):
+                    t.copy_(old)
+
+        return [put_back]
+    if not is_cache(value):
+        return []
+    inner = [v for v in vars(value).values() if is_cache(v)]
+    layers = getattr(value, "layers", None)
+    if not isinstance(layers, list):
+        return [_attributes(value), *(step for v in inner for step in _restorers(v, own))]
+    if not own:
+        return []
+    known = [i for i in own if i < len(layers)]
+
+    def shorten() -> None:
+        if len(known) < len(own):  # layers that were added since
+            del layers[min(own.difference(known)) :]
+
+    # Lists beside the layers, as of a cache of linear attention, hold one entry for each layer as well.
+    return [*(_attributes(layers[i]) for i in known), _attributes(value, skip=("layers",)), shorten]
+
+
+def _attributes(thing: Any, skip: tuple[str, ...] = ()) -> Callable[[], None]:
+    """Puts the attributes of an object back that are tensors, numbers, lists or dictionaries of them."""
+    before = _copied({k: v for k, v in vars(thing).items() if k not in skip})
+
+    def put_back() -> None:
+        for name in [k for k in vars(thing) if k not in skip and k not in before]:
+            delattr(thing, name)
+        vars(thing).update(_copied(before))
+
+    return put_back
 
 
 def _copied(value: Any) -> Any:
