@@ -24,7 +24,7 @@ types: setup
 	$(BIN)/mypy
 
 unit: setup
-	$(TEST_ENV) $(BIN)/pytest -n 2 -q
+	$(TEST_ENV) $(BIN)/pytest -n 2 -q --durations=30
 
 # The full run of the ledger, then its page and its recorded verdicts; goes on where it was stopped. Two trials at a
 # time, one thread each: what they find does not depend on it.

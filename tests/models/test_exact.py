@@ -14,7 +14,7 @@ QUERY = "The capital of France"
 
 
 @pytest.mark.parametrize("mode", ["token", "static", "output"])
-@pytest.mark.parametrize("keep", [None, "rough pirate speech", "You are"])
+@pytest.mark.parametrize("keep", [None, "rough pirate speech"])
 def test_float64(smollm2: Model, mode: str, keep: str | None) -> None:
     prompt = Prompt(smollm2, CONTEXT, QUERY, keep=keep)
     made = patch(prompt, mode)
