@@ -109,9 +109,8 @@ class Patch:
         # An error that rounding makes in block i is amplified by all blocks behind it.
         behind = list(accumulate(reversed(gains[1:]), operator.mul, initial=1.0))[::-1]
         worst = max(range(len(behind)), key=lambda i: behind[i])
-        some = next(t for b in self.blocks for t in (*b.moved.values(), *(u.u for u in b.added.values())))
-        eps = torch.finfo(some.dtype).eps
-        if eps * behind[worst] <= TOLERANCE.get(some.dtype, 1.0):
+        dtypes = [t.dtype for b in self.blocks for t in (*b.moved.values(), *(u.u for u in b.added.values()))]
+        if not dtypes or torch.finfo(dtypes[0]).eps * behind[worst] <= TOLERANCE.get(dtypes[0], 1.0):
             return []
         return [
             f"The patched blocks behind {self.blocks[worst].block.name} amplify an error {behind[worst]:.0e} times: "
