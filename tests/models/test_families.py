@@ -35,6 +35,7 @@ SAMPLE = {
     "recurrent_gemma": (2, "sum", True),  # Griffin
     "jamba": (None, "sum", None),  # a hybrid of all three
     "rwkv": (None, "sum", None),  # gates that are not linear
+    "xlm": (None, "sum", None),  # a cache of caches, filled unasked
     "xlnet": (0, "head", True),  # no chain of blocks: the head carries everything
 }
 

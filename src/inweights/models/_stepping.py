@@ -100,10 +100,11 @@ def _restorers(value: Any, own: set[int]) -> list[Callable[[], None]]:
         return [put_back]
     if not is_cache(value):
         return []
-    inner = [v for v in vars(value).values() if is_cache(v)]
     layers = getattr(value, "layers", None)
     if not isinstance(layers, list):
-        return [_attributes(value), *(step for v in inner for step in _restorers(v, own))]
+        # A cache of caches is put back by its parts; where those cannot be, it is not used at all.
+        inner = [v for v in vars(value).values() if is_cache(v)]
+        return [step for v in inner for step in _restorers(v, own)] if inner else [_attributes(value)]
     if not own:
         return []
     known = [i for i in own if i < len(layers)]
