@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inweights.models._families import CONTROL, SHARE, STATIC, TOLERANCE, Family
+from inweights.models._families import CONTROL, DRAWS, SHARE, STATIC, TOLERANCE, Family
 from inweights.models._realistic import DEPTH
 from inweights.models._tiny import probe
 
 COLUMNS = (
     "family", "tiny", "token", "static", "control", "float32 inside",
     "deep", "deep token", "its logit", "deep static", "its logit", "deep control", "amplification",
-    "float32 token", "float32 static", "scales", "inputs", "tail", "reason",
+    "float32 token", "float32 static", "norms", "draws", "inputs", "tail", "reason",
 )  # fmt: skip
 
 
@@ -24,6 +24,7 @@ def families_table(tiny: Sequence[Family], deep: Sequence[Family], total: int) -
     counts = [sum(f.status == "exact" for f in results) for results in (tiny, deep)]
     in_token = sum(f.status in ("exact", "token-only") for f in deep)
     in_static = sum(f.status in ("exact", "static-only") for f in deep)
+    streams = sum(bool(f.stream_norms) for f in deep)
     lines = [
         "# Families",
         "",
@@ -36,14 +37,15 @@ def families_table(tiny: Sequence[Family], deep: Sequence[Family], total: int) -
         f"*tiny*: two or three blocks, every parameter Gaussian. *deep*: at least {DEPTH} blocks with parameters as "
         "trained checkpoints have them: norm scales from 0.01 to 1,000 with zeros and negative values, heavy-tailed "
         "matrices with zero rows, closed units, tied embeddings, and a first token with activations of thousands. "
-        "*its logit*: the largest logit beside that error. *scales*: the largest norm scale, below 1,000 where wider "
-        "ones would leave nothing of the context (see "
-        "`_families.py`).",
+        "*its logit*: the largest logit beside that error. *norms*: *stream* where the whole stream passes through the "
+        f"norms of each block ({streams} families); these have scales from 0.4 to 4, as wider ones would leave nothing "
+        "of the context, and all others the whole range. *draws*: how many models were drawn (the most of any seed) for "
+        f"one whose context changes the logits by {SHARE:.0%} of the largest one; at most {DRAWS}.",
         "",
         f"*token*: largest logit error on the last of {n} tokens, all before it folded. *static*: the same on {STATIC} "
         "query tokens with one weight change. *control*: smallest logit error without the changes. Exact at tiny size: "
         f"both errors at most {TOLERANCE['tiny']:.0e}, control above {CONTROL}; at deep size: both at most "
-        f"{TOLERANCE['deep']:.0e} times their largest logit (or 1), and below {SHARE:.0%} of the control. *float32 "
+        f"{TOLERANCE['deep']:.0e} times their largest logit (or 1), control above {SHARE:.0%} of it. *float32 "
         "inside*: the token error where the family's own casts to float32 are let through. *float32 token*, *static*: "
         "errors at deep size with everything in float32. *amplification*: the largest of any patched block, "
         "`‖δ_out‖/‖δ_in‖` for a relative error of each coordinate. *tail*: what follows the last matrix; *head* says "
@@ -69,6 +71,6 @@ def _cells(f: Family, d: Family | None) -> tuple[str, ...]:
         f.model_type, f.status, number(f.token_error), number(f.static_error), number(f.control), number(f.cast_error),
         d.status, number(d.token_error), number(d.token_largest), number(d.static_error), number(d.static_largest),
         number(d.control), number(d.amplification), number(d.float32_token_error), number(d.float32_static_error),
-        number(d.scales),
+        "stream" if d.stream_norms else "", "" if d.draws is None else str(d.draws),
         str(f.inputs) if f.tail else "", f.tail, reason.replace("|", "/"),
     )  # fmt: skip

@@ -7,23 +7,31 @@ the others (massive activations, Sun et al., arXiv 2402.17762).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterator, Set
 
 import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
-from inweights.models._tiny import build, probe
+from inweights.models._hidden import run
+from inweights.models._precision import KeepFloat64
+from inweights.models._stepping import inputs
+from inweights.models._tiny import build, probe, tiny
 
 DEPTH = 12
 SCALES = (0.01, 1000.0)
+STREAM = 0.2
 MASSIVE = 4000.0
 
 
-def deep(model_type: str, seed: int = 0, spread: float = 1.0, layers: int = DEPTH) -> nn.Module:
+def deep(model_type: str, seed: int = 0, layers: int = DEPTH) -> nn.Module:
     """A float64 model of a family with at least `layers` blocks and parameters distributed as in trained checkpoints.
 
-    - Norm scales: log-normal, from 0.01 to 1,000 (to the power of `spread`), with zeros and negative values.
+    - Norm scales: log-normal, from 0.01 to 1,000, with zeros and negative values; from 0.4 to 4 in norms that the whole
+      stream passes through, see `stream_norms`.
     - Matrices: heavy tails (Student's t with 4 degrees of freedom), some rows zero.
     - Biases: uneven, a few large ones; some of them so low that a ReLU behind them never opens.
     - Embeddings: tied to the head where the family has that choice; some thousands in two coordinates of the first
@@ -33,17 +41,65 @@ def deep(model_type: str, seed: int = 0, spread: float = 1.0, layers: int = DEPT
         model = build(model_type, seed, layers=layers, tied=True)
     except InputError:  # some families refuse to tie
         model = build(model_type, seed, layers=layers)
+    draw(model, seed, stream_norms(model_type))
+    return model
+
+
+def draw(model: nn.Module, seed: int = 0, stream: Set[str] = frozenset()) -> None:
+    """Draws all parameters of a model anew, as `deep` describes; `stream` as `stream_norms` returns it."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for path, p in model.named_parameters():  # of tied parameters the first one: the embedding
             owner, _, name = path.rpartition(".")
-            p.copy_(_drawn(model.get_submodule(owner), name, p, generator, spread))
+            p.copy_(_drawn(model.get_submodule(owner), name, p, generator, _anywhere(owner) in stream))
         for table in _embeddings(model):
             _plant_outliers(table)
-    return model
 
 
-def _drawn(module: nn.Module, name: str, p: Tensor, generator: torch.Generator, spread: float) -> Tensor:
+@functools.cache
+def stream_norms(model_type: str) -> frozenset[str]:
+    """The norms of each block that the whole stream passes through: paths, with `#` for numbers.
+
+    A block with its norm behind the sum (post-norm, as in BERT) has nothing that leads around the norm. A scale of
+    1,000 in one coordinate leaves a thousandth of all others there, and after some blocks nothing of the context. No
+    trained model has such scales: those of TabPFN v1, 12 post-norm blocks, are between 0.94 and 1.10.
+
+    Seen from outside: with zeros in place of the norm's output, the logits no longer depend on the tokens.
+    """
+    model = tiny(model_type)
+    ids = probe()
+    other = ids.flip(1) + 1
+    order: dict[str, None] = {}
+
+    def logits(ids: Tensor, zeroed: nn.Module | None = None) -> Tensor:
+        handle = zeroed.register_forward_hook(lambda _, __, y: torch.zeros_like(y)) if zeroed is not None else None
+        try:
+            with torch.no_grad(), KeepFloat64():
+                return run(model, ids, last=1, **inputs(model, ids, None))
+        finally:
+            if handle is not None:
+                handle.remove()
+
+    norms = {name: m for name, m in model.named_modules() if _is_norm(m) and getattr(m, "weight", None) is not None}
+    handles = [m.register_forward_hook(lambda *_, name=name: order.setdefault(name)) for name, m in norms.items()]
+    try:
+        logits(ids)
+    finally:
+        for handle in handles:
+            handle.remove()
+    cuts = Counter(_anywhere(k) for k in order if torch.equal(logits(ids, norms[k]), logits(other, norms[k])))
+    return frozenset(name for name, times in cuts.items() if times > 1)
+
+
+def _anywhere(path: str) -> str:
+    return re.sub(r"\d+", "#", path)
+
+
+def _is_norm(module: nn.Module) -> bool:
+    return "norm" in type(module).__name__.lower()
+
+
+def _drawn(module: nn.Module, name: str, p: Tensor, generator: torch.Generator, on_stream: bool) -> Tensor:
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=p.dtype)
 
@@ -54,10 +110,11 @@ def _drawn(module: nn.Module, name: str, p: Tensor, generator: torch.Generator, 
         dead = torch.rand(p.shape[-2], generator=generator) < 0.03
         # The rows of an embedding are tokens, and one that is zero has no hidden state to act on.
         return W if isinstance(module, nn.Embedding) else W.masked_fill(dead.unsqueeze(-1), 0.0)
-    is_norm = "norm" in type(module).__name__.lower()
-    if p.ndim == 1 and name == "weight" and is_norm:
-        return _scales(p, generator, spread)
+    if p.ndim == 1 and name == "weight" and _is_norm(module):
+        return _scales(p, generator, STREAM if on_stream else 1.0)
     if p.ndim == 1 and name == "bias":
+        if on_stream:  # in TabPFN v1 at most 0.07
+            return 0.1 * normal(len(p))
         b = 0.1 * normal(len(p)) / normal(len(p)).abs().clamp_min(0.1)
         W = getattr(module, "weight", p)
         widens = W.ndim == 2 and max(W.shape) == len(p) > min(W.shape)
@@ -68,6 +125,8 @@ def _drawn(module: nn.Module, name: str, p: Tensor, generator: torch.Generator, 
 
 def _scales(p: Tensor, generator: torch.Generator, spread: float) -> Tensor:
     """Scales of a norm: log-normal around 1, one of them at each end of the range, one in 20 negative, one zero.
+
+    The range is `SCALES` to the power of `spread`.
 
     (A family that stores its scales less 1 has them shifted by 1: as in its checkpoints, where they are as uneven.)
     """
