@@ -39,8 +39,8 @@ def families_table(tiny: Sequence[Family], deep: Sequence[Family], total: int) -
         "matrices with zero rows, closed units, tied embeddings, and a first token with activations of thousands. "
         "*its logit*: the largest logit beside that error. *norms*: *stream* where the whole stream passes through the "
         f"norms of each block ({streams} families); these have scales from 0.4 to 4, as wider ones would leave nothing "
-        "of the context, and all others the whole range. *draws*: how many models were drawn (the most of any seed) for "
-        f"one whose context changes the logits by {SHARE:.0%} of the largest one; at most {DRAWS}.",
+        "of the context, and all others the whole range. *draws*: how many models were drawn (the most of any seed) "
+        f"for one whose context changes the logits by {SHARE:.0%} of the largest one; at most {DRAWS}.",
         "",
         f"*token*: largest logit error on the last of {n} tokens, all before it folded. *static*: the same on {STATIC} "
         "query tokens with one weight change. *control*: smallest logit error without the changes. Exact at tiny size: "
