@@ -77,7 +77,7 @@ def test_imports_point_downward_only() -> None:
 
 def test_the_guard_of_imports_can_fail() -> None:
     assert upward("theory", "def f():\n    from inweights.lab import OneBlock") == ["inweights.lab"]
-    assert upward("lab", "import inweights.fold._solve") == ["inweights.fold._solve"]
+    assert upward("lab", "import inweights.folding._solve") == ["inweights.folding._solve"]
     assert upward("blocks", "from inweights import report") == ["inweights.report"]
     assert upward("lab", "from inweights.theory import Update\nimport torch") == []
     assert upward("engines", "from inweights.lab.sweep import Cell") == ["inweights.lab.sweep"]

@@ -17,21 +17,22 @@ _HOME = {
     ),
     "blocks": ("ContextualBlock", "ContextualLayer", "absorb", "make_block", "make_layer", "trajectory", "without"),
     "models": (
-        "Anatomy", "Model", "Patch", "Prompt", "anatomy", "generate", "load", "patch", "trace", "verify",
+        "Anatomy", "Generated", "Model", "Patch", "Prompt", "Proof", "Trace", "anatomy", "generate", "load", "patch",
+        "trace", "verify",
     ),
-    "fold": ("Fold", "load_fold"),
+    "folding": ("Fold", "evaluate", "fold", "load_fold"),
     "_errors": ("InputError",),
 }  # fmt: skip
-_ROOMS = ("bench", "blocks", "data", "fold", "lab", "models", "report", "theory")
-_WHERE = {name: room for room, names in _HOME.items() for name in names}
+_SUBPACKAGES = ("bench", "blocks", "data", "folding", "lab", "models", "report", "running", "theory")
+_WHERE = {name: home for home, names in _HOME.items() for name in names}
 
-__all__ = ["__version__", *sorted(_WHERE), *_ROOMS]
+__all__ = ["__version__", *sorted(_WHERE), *_SUBPACKAGES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
         return getattr(import_module(f"inweights.{_WHERE[name]}"), name)
-    if name in _ROOMS:
+    if name in _SUBPACKAGES:
         return import_module(f"inweights.{name}")
     raise AttributeError(f"module 'inweights' has no attribute {name!r}")
 

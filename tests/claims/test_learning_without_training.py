@@ -31,9 +31,9 @@ from inweights.claims.learning_without_training_dynamics import (
 )
 from inweights.lab.section4 import Finetuning, LinearTask, OneBlock, implicit_path, train
 from inweights.models import patch, verify
-from inweights.models._block import Block
 from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import Patch
+from inweights.running._block import Block
 from inweights.theory import Changes, Update
 
 EXACT = [id for id, c in CLAIMS.items() if id.startswith("dherin") and c.exact]

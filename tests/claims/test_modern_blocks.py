@@ -21,10 +21,10 @@ from inweights.claims._patched import (
     replayed,
 )
 from inweights.models import Model, patch
-from inweights.models._hidden import run
 from inweights.models._run import goals, solving
-from inweights.models._stepping import inputs
 from inweights.models._tiny import tiny
+from inweights.running._hidden import run
+from inweights.running._stepping import inputs
 from inweights.theory import exchanged
 
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]

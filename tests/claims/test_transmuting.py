@@ -16,8 +16,8 @@ from inweights.claims._thoughts import Few, as_written, fitted, randomised, reco
 from inweights.claims._trial import NotHereError, UnmetError
 from inweights.claims._words import PAST, Task, arithmetic, by_examples, numbers, told_to
 from inweights.claims.transmuting import mean_of_patches, thought_matrix, tokens
-from inweights.fold import Examples, Frame, answered
-from inweights.fold._ridge import Ridge
+from inweights.folding import Examples, Frame, answered
+from inweights.folding._ridge import Ridge
 from inweights.models import Model
 from inweights.models._patch import full_precision
 

@@ -15,8 +15,8 @@ from talking import talker
 
 import inweights.models
 from inweights.claims import Entry, Verdict
-from inweights.fold._card import Card
-from inweights.fold._fold import Fold
+from inweights.folding._card import Card
+from inweights.folding._fold import Fold
 from inweights.theory import Update
 
 LOAD = cache(inweights.models.load)

@@ -31,7 +31,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 import inweights as iw
 from inweights.claims import Plot, Trial, Verdict, load_all, run
 from inweights.claims._ledger import Job, do
-from inweights.fold import make
+from inweights.folding import make
 from inweights.lab import Draw, training
 from inweights.lab import sweep as sweeps
 from test_golden import BASES, GOLDEN, MODES, PROMPTS, about, answers, asked, logits, summary

@@ -14,12 +14,12 @@ from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 from inweights.models import Patch, Prompt, _run, anatomy, patch, verify
 from inweights.models._block_patch import BlockPatch, Goal
 from inweights.models._families import Outcome, errors_of, prove
-from inweights.models._hidden import hidden, with_hidden
 from inweights.models._load import as_model
 from inweights.models._realistic import DEPTH, MASSIVE, SCALES, deep, draw, stream_norms
-from inweights.models._rerun import Rerun, put
 from inweights.models._solve import solve_token
 from inweights.models._tiny import probe, tiny
+from inweights.running._hidden import hidden, with_hidden
+from inweights.running._rerun import Rerun, put
 
 
 def wide_gemma(seed: int) -> Any:

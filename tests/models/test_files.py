@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from inweights import InputError
 from inweights.models import Model, Patch, Prompt, anatomy, load, load_patch, merged, patch, to_gguf, to_peft, verify
 from inweights.models._load import as_model
-from inweights.models._stepping import inputs
 from inweights.models._tiny import tiny
+from inweights.running._stepping import inputs
 
 IDS = (torch.arange(20) * 5 + 35) % 90 + 3
 

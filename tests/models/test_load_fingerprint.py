@@ -14,8 +14,8 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from inweights import InputError
-from inweights.fold import Card, Fold
-from inweights.fold._load import load_fold
+from inweights.folding import Card, Fold
+from inweights.folding._load import load_fold
 from inweights.models import Model, Patch, Prompt, load, patch
 from inweights.models._fingerprint import read_weights, sampled
 from inweights.models._model import as_model

@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from inweights import InputError
 from inweights.models import Prompt, patch
-from inweights.models._precision import KeepFloat64
 from inweights.models._stable import balanced, balanced_scale, closest
-from inweights.models._tape import Tape, matrices
 from inweights.models._tiny import tiny
+from inweights.running._precision import KeepFloat64
+from inweights.running._tape import Tape, matrices
 
 F64 = torch.float64
 

@@ -24,22 +24,23 @@ from inweights._files import write_atomic
 from inweights._read import read_json
 from inweights.bench._measure import Result, Row
 from inweights.bench._suite import DEVELOPMENT, Task, suite
-from inweights.fold import (
+from inweights.folding import (
+    DISTILLED,
+    Card,
     Examples,
     Fold,
     Frame,
     Measured,
+    Steps,
     accuracy,
     answered,
     made_up,
     measure,
     questions,
     solve,
+    steps_for,
     working,
 )
-from inweights.fold._card import Card
-from inweights.fold._match import DISTILLED, Steps
-from inweights.fold._methods import steps_for
 from inweights.models import Model, load
 
 HELD_OUT = 64

@@ -8,7 +8,7 @@ import torch
 
 from inweights.bench._measure import Result, Row
 from inweights.bench._smollm2 import prompt as make_prompt
-from inweights.models._generate import patched_anew, patched_cached, plain
+from inweights.models import patched_anew, patched_cached, plain
 
 SAMPLE = 4
 

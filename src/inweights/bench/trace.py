@@ -11,8 +11,7 @@ from torch import Tensor
 
 from inweights.bench._measure import Result, Row
 from inweights.bench._smollm2 import prompt as make_prompt
-from inweights.models._packed import Copies, Factors, packed
-from inweights.models._trace import staircase
+from inweights.models import Copies, PackedFactors, packed, staircase
 
 SAMPLE = 8
 
@@ -58,7 +57,7 @@ def run(context: int = 256, query: int = 4, piece: int = 64) -> Result:
     )
 
 
-def _each_from_the_start(prompt: object, keeps: Tensor) -> Factors:
+def _each_from_the_start(prompt: object, keeps: Tensor) -> PackedFactors:
     """One forward over prefix and query for each row of `keeps`."""
     from inweights.models import Prompt
 
@@ -78,7 +77,7 @@ def _each_from_the_start(prompt: object, keeps: Tensor) -> Factors:
                     use_cache=False,
                 )
             found.append(copies.factors())
-    whole: Factors = {}
+    whole: PackedFactors = {}
     for kind in found[0]:
         blocks = zip(*(f[kind] for f in found), strict=True)
         whole[kind] = [(torch.cat([u for u, _ in one]), torch.cat([v for _, v in one])) for one in blocks]

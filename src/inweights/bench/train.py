@@ -11,10 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from inweights.bench._measure import Result, Row
-from inweights.lab.models._decoder import DecoderModel
-from inweights.lab.training import Recipe, parse
-from inweights.lab.training._processes import Processes
-from inweights.lab.training._run import Run
+from inweights.lab.models import DecoderModel
+from inweights.lab.training import Processes, Recipe, Run, parse
 
 DIMS, POINTS, BATCH = 20, 41, 64
 

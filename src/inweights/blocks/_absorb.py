@@ -10,8 +10,7 @@ from torch import Tensor
 
 from inweights._errors import InputError, Problems
 from inweights.blocks._block import ContextualBlock, Joint, _inside
-from inweights.theory import Changes
-from inweights.theory._checks import require_alike, require_broadcast, require_finite
+from inweights.theory import Changes, require_alike, require_broadcast, require_finite
 
 Part = Iterable[int] | Tensor
 """Which tokens of the context: their indices, or a boolean mask `(n,)`."""

@@ -243,7 +243,7 @@ def models(names: Sequence[str]) -> str:
         if path.stem.partition("@")[0] in names:
             digest.update(path.name.encode() + _content(path, path.stat().st_mtime_ns, path.stat().st_size))
     if "smollm2" in names:  # it is checked against its hash when it is fetched
-        from inweights.models._load import SMOLLM2
+        from inweights.models import SMOLLM2
 
         digest.update(SMOLLM2.sha256.encode())
     return digest.hexdigest()[:16]

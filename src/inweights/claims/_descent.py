@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from inweights.claims._trial import Trial
-from inweights.lab import Draw
-from inweights.lab._curves import Source
+from inweights.lab import Draw, Source
 from inweights.lab.models import LSA, LSAModel, gdpp_construction
 from inweights.lab.tasks import Linear, Sample
 

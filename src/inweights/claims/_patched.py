@@ -12,14 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from inweights.claims._trial import Trial
-from inweights.models import Model, Patch, Prompt, patch, verify
-from inweights.models._block_patch import Goal
-from inweights.models._generate import plain
-from inweights.models._hidden import hidden, run, with_hidden
-from inweights.models._patch import full_precision
-from inweights.models._run import goals, solving
-from inweights.models._stepping import inputs
-from inweights.models._tiny import tiny
+from inweights.models import Goal, Model, Patch, Prompt, goals, patch, plain, solving, tiny, verify
+from inweights.running import full_precision, hidden, inputs, run, with_hidden
 from inweights.theory import exchanged
 
 TOKENS = 20
@@ -94,7 +88,7 @@ def _prompted(model: Model, text: str, tokens: int) -> tuple[Tensor, Tensor, dic
     ids = torch.tensor([model.tokenizer(text)["input_ids"]], device=model.device)
     n = ids.shape[1]
     at = torch.arange(n, device=ids.device).unsqueeze(0)
-    with torch.no_grad(), full_precision(model):
+    with torch.no_grad(), full_precision(model.model):
         said = plain(model.model, ids, at, tokens)
         ids = torch.cat([ids, torch.tensor([said], device=ids.device)], 1)
         rows = torch.arange(n - 1, n - 1 + tokens, device=ids.device)
@@ -120,7 +114,7 @@ def replayed(model: Model, text: str, tokens: int, inversion: Literal["best", "n
         now = ids[:, at : at + 1]
         extra = inputs(net, now, torch.tensor([[at]], device=ids.device))
         goal = {name: each.at(i) for name, each in wanted.items()}
-        with torch.no_grad(), full_precision(model):
+        with torch.no_grad(), full_precision(model.model):
             with solving(net, model.anatomy, goal, own, "token", inversion, measure=False) as blocks:
                 patched = run(net, now, **extra)[0, -1]
             if i == 0:
@@ -172,7 +166,7 @@ def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Error
     model, net, anatomy = prompt.model, prompt.model.model, prompt.model.anatomy
     own, rows = prompt.reduced_ids, prompt.reduced_rows
     again = inputs(net, own, prompt.reduced_positions)
-    with torch.no_grad(), full_precision(model):
+    with torch.no_grad(), full_precision(model.model):
         wanted, logits = goals(net, anatomy, prompt.ids, prompt.query_rows)
 
         def changed(seed: int | None) -> dict[str, Tensor]:

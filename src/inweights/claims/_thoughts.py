@@ -11,19 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from inweights.claims._words import Task
-from inweights.fold import Examples, Fold, Frame
-from inweights.fold._card import Card
-from inweights.fold._evaluate import _right
-from inweights.fold._examples import Batch
-from inweights.fold._layers import Rule, solve_blocks
-from inweights.fold._parts import Part, parts_of
-from inweights.fold._sample import sample
+from inweights.folding import Batch, Card, Examples, Fold, Frame, Part, Rule, is_right, parts_of, solve_blocks
 from inweights.models import Model
-from inweights.models._patch import full_precision
+from inweights.running import full_precision, sample
 from inweights.theory import Update, exchanged
 
 RIDGE = 0.3
-"""The penalty that `inweights.fold` takes unless told otherwise; Z of a few tokens has no inverse without one."""
+"""The penalty that `inweights.folding` takes unless told otherwise; Z of a few tokens has no inverse without one."""
 
 
 def _every_token(batch: Batch) -> Tensor:
@@ -151,7 +145,7 @@ def as_written(model: Model, examples: Examples, step: float = 1.0) -> Thoughts:
     def note(part: Part, stream: Tensor, read: Tensor) -> None:
         full[part.name] = stream[:, prefix.shape[1] :][counts], read[:, prefix.shape[1] :][counts]
 
-    with torch.no_grad(), full_precision(model), ExitStack() as changed:
+    with torch.no_grad(), full_precision(model.model), ExitStack() as changed:
         with _at_entries(net, parts, note):
             net.base_model(input_ids=torch.cat([prefix, batch.ids[:, ahead:]], 1), use_cache=False)  # no logits
 
@@ -181,11 +175,11 @@ def as_written(model: Model, examples: Examples, step: float = 1.0) -> Thoughts:
 def right(frame: Frame, before: Sequence[int], asked: Sequence[tuple[str, str]]) -> list[bool]:
     """Which queries the model, as it is by now, answers rightly after these tokens; greedy."""
     said = sample(
-        frame.model, before, [frame.asked(q) for q, _ in asked],
+        frame.model.model, before, [frame.asked(q) for q, _ in asked],
         new=6, temperature=0.0, seed=0, ends=frame.ended,
     )  # fmt: skip
     texts = [frame.model.tokenizer.decode(ids, skip_special_tokens=True) for ids in said]
-    return [_right(text, answer) for text, (_, answer) in zip(texts, asked, strict=True)]
+    return [is_right(text, answer) for text, (_, answer) in zip(texts, asked, strict=True)]
 
 
 def share(frame: Frame, before: Sequence[int], task: Task) -> float:

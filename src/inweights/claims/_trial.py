@@ -16,8 +16,7 @@ from inweights.claims._code import room
 from inweights.engines import Beat, no_beat
 from inweights.lab import Draw, zoo
 from inweights.lab.models import Learner
-from inweights.lab.training import Recipe, changed, load, names, read, train
-from inweights.lab.training._checkpoint import CHECKPOINT, MODEL, read_about
+from inweights.lab.training import CHECKPOINT, MODEL, Recipe, changed, load, names, read, read_about, train
 
 if TYPE_CHECKING:
     from inweights.models import Model

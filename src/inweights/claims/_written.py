@@ -17,8 +17,7 @@ import math
 import torch
 from torch import Tensor
 
-from inweights.lab.models import Decoder, DecoderModel
-from inweights.lab.models._decoder import Block
+from inweights.lab.models import Block, Decoder, DecoderModel
 
 BIG, SMALL, SHARP = 1e8, 1e-5, 100.0
 

@@ -26,7 +26,7 @@ from inweights.claims._descent import (
 )
 from inweights.claims._papers import OSWALD
 from inweights.claims._trial import Trial
-from inweights.lab._curves import Source
+from inweights.lab import Source
 from inweights.lab.models import LSA, LSAModel, SeparateModel, gd_construction, interpolate
 from inweights.lab.tasks import SHIFTS, Sample, Uniform
 from inweights.lab.training import build

@@ -7,9 +7,8 @@ import dataclasses
 from inweights.claims._claim import Found, claim
 from inweights.claims._papers import DHERIN
 from inweights.claims._trial import Trial
-from inweights.models import Model, Patch, Prompt, generate, patch, verify
-from inweights.models._patch import full_precision
-from inweights.models._run import goals, solve
+from inweights.models import Model, Patch, Prompt, generate, goals, patch, solve, verify
+from inweights.running import full_precision
 
 PROMPTS = [
     ("You are a pirate captain. Answer in rough pirate speech and call everybody matey. What is the", " weather like"),
@@ -64,7 +63,7 @@ def only_last(prompt: Prompt) -> Patch:
     """The changes that the last block needs where no other block is changed; of one query token."""
     model = prompt.model
     anatomy = dataclasses.replace(model.anatomy, blocks=model.anatomy.blocks[-1:])
-    with full_precision(model):
+    with full_precision(model.model):
         wanted, _ = goals(model.model, anatomy, prompt.ids, prompt.query_rows)
         own = prompt.reduced_ids, prompt.reduced_positions, prompt.reduced_rows
         blocks = solve(model.model, anatomy, wanted, *own, "token")

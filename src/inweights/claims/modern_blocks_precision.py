@@ -12,8 +12,7 @@ from inweights.claims._claim import Found, Plot, claim
 from inweights.claims._papers import GOLDWASER
 from inweights.claims._patched import PROMPTS, disturbed_errors, last_token, random_ids, replayed
 from inweights.claims._trial import NotHereError, Trial
-from inweights.models import Model, Prompt, patch, verify
-from inweights.models._tiny import tiny
+from inweights.models import Model, Prompt, patch, tiny, verify
 from inweights.theory import exchanged
 
 NOISE = 2.0**-9

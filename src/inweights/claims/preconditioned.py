@@ -11,8 +11,7 @@ from inweights.claims._claim import Found, claim
 from inweights.claims._descent import best_descent, excess, mean_square, prompts, trained
 from inweights.claims._papers import AHN
 from inweights.claims._trial import Trial
-from inweights.lab.models import LSA, Learner, LSAModel, gd_construction
-from inweights.lab.models._forms import Sparse
+from inweights.lab.models import LSA, Learner, LSAModel, Sparse, gd_construction
 from inweights.lab.predictors import PreconditionedGD
 from inweights.lab.tasks import Linear, Rotated, Sample
 from inweights.lab.training import build

@@ -15,8 +15,7 @@ from inweights.claims._descent import Answers
 from inweights.claims._papers import FU
 from inweights.claims._trial import Trial
 from inweights.lab.models import LSA, LSAModel, gd_construction
-from inweights.lab.predictors import Newton
-from inweights.lab.predictors._prefix import counts, grams, moments, times
+from inweights.lab.predictors import Newton, counts, grams, moments, times
 from inweights.lab.tasks import Linear, Skewed
 
 

@@ -11,7 +11,7 @@ from inweights.claims._claim import Found, Plot, claim
 from inweights.claims._papers import MAZZAWI
 from inweights.claims._random_blocks import WIDTH
 from inweights.claims._trial import Trial
-from inweights.fold._ridge import Ridge
+from inweights.folding import Ridge
 from inweights.theory import implicit_update, static_update
 
 INSTRUCTION, COMPLETION = 8, 12

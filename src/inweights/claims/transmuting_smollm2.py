@@ -16,7 +16,7 @@ from inweights.claims._papers import MAZZAWI
 from inweights.claims._thoughts import as_written, fitted, randomised, recovered, right, share
 from inweights.claims._trial import NotHereError, Trial
 from inweights.claims._words import Task, arithmetic, by_examples, numbers, told_to
-from inweights.fold import Examples, Frame, answered
+from inweights.folding import Examples, Frame, answered
 from inweights.models import Model
 
 WORDS, NUMBERS = ("past tense", "capital letters"), ("multiply", "sum")

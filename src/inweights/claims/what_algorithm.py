@@ -14,8 +14,7 @@ from inweights.claims._claim import Found, Plot, claim
 from inweights.claims._papers import AKYUREK
 from inweights.claims._trial import Trial
 from inweights.claims._written import sherman_morrison as written
-from inweights.lab.predictors import OLS, LinearPredictor, Predictor, Ridge
-from inweights.lab.predictors._prefix import moments
+from inweights.lab.predictors import OLS, LinearPredictor, Predictor, Ridge, moments
 from inweights.lab.tasks import Linear, Sample, Scaled
 from inweights.lab.training import build
 

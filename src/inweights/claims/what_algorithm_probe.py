@@ -11,8 +11,7 @@ from inweights.claims._papers import AKYUREK
 from inweights.claims._trial import Trial
 from inweights.lab import states
 from inweights.lab.models import Learner
-from inweights.lab.predictors import OLS
-from inweights.lab.predictors._prefix import moments
+from inweights.lab.predictors import OLS, moments
 from inweights.lab.tasks import Linear, Sample
 from inweights.lab.training import build
 

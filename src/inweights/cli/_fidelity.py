@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from inweights.cli._output import say, table
 
 if TYPE_CHECKING:
-    from inweights.fold import Fidelity
+    from inweights.folding import Fidelity
 
 
 def fidelity_json(found: Fidelity) -> dict[str, Any]:

@@ -16,9 +16,7 @@ from inweights.cli._device import Where, usable
 from inweights.cli._output import Json, emit, say, table
 
 if TYPE_CHECKING:
-    from inweights.claims import Claim, Entry
-    from inweights.claims._keep import Kept
-    from inweights.claims._ledger import Job
+    from inweights.claims import Claim, Entry, Job, Kept
 
 claims = typer.Typer(help="The ledger: claims of the literature, put to the test.", no_args_is_help=True)
 
@@ -51,9 +49,7 @@ def show_command(
     id: Annotated[str, typer.Argument(help="A claim; `claims list` names them.", metavar="ID")], as_json: Json = False
 ) -> None:
     """All about one claim: what it says and where, what is measured, the control, the criteria and their changes."""
-    from inweights.claims import criteria, load_all, recorded
-    from inweights.claims._criteria import changes
-    from inweights.claims._remarks import remarks
+    from inweights.claims import changes, criteria, load_all, recorded, remarks
 
     known, last = load_all(), recorded().get(id)
     if id not in known:
@@ -109,9 +105,8 @@ def run_command(
     """Put claims to the test; goes on where it was stopped. Exit 1 if a control did not fail, if a claim broke, or if
     the verdict of an exact claim is not the recorded one."""
     from inweights._files import folder_for
-    from inweights.claims import Verdict, recorded, run
-    from inweights.claims._side_by_side import side_by_side
-    from inweights.report._claims import results as written
+    from inweights.claims import Verdict, recorded, run, side_by_side
+    from inweights.report import results as written
 
     chosen = _chosen(ids or [], everything)
     device = usable(device)
@@ -221,8 +216,7 @@ def _keep(out: Path, entry: Entry) -> None:
     """Beside what earlier runs found of other claims. What could not be run does not take the place of a verdict."""
     from inweights._files import write_atomic
     from inweights.claims import Verdict
-    from inweights.report._claims import results
-    from inweights.report._claims_figure import write_figure
+    from inweights.report import results, write_figure
 
     found = results(out)
     if entry.verdict is Verdict.NOT_RUN and found.get(entry.id, entry).verdict is not Verdict.NOT_RUN:
@@ -233,7 +227,7 @@ def _keep(out: Path, entry: Entry) -> None:
 
 
 def _numbers(entry: Entry) -> str:
-    from inweights.report._claims import measured
+    from inweights.report import measured
 
     return "; ".join(
         f"{name} {found} ({wanted}; control {control})" for name, found, wanted, control in measured(entry)
@@ -261,8 +255,7 @@ def _of_the_record(entry: Entry | None) -> dict[str, Any]:
 
 
 def _to_train(claim: Claim) -> dict[str, int]:
-    from inweights.claims import criteria
-    from inweights.claims._trial import to_train
+    from inweights.claims import criteria, to_train
 
     return to_train(claim.needs, criteria()[claim.id].seeds)
 
@@ -277,8 +270,7 @@ def _cost(claim: Claim) -> str:
 
 
 def _about(claim: Claim) -> dict[str, Any]:
-    from inweights.claims import criteria
-    from inweights.claims._remarks import remarks
+    from inweights.claims import criteria, remarks
 
     return {
         "id": claim.id,
@@ -303,7 +295,7 @@ def _about(claim: Claim) -> dict[str, Any]:
 
 def _told(entry: Entry) -> dict[str, Any]:
     from inweights.claims import CLAIMS
-    from inweights.report._claims import measured
+    from inweights.report import measured
 
     return _about(CLAIMS[entry.id]) | {
         "verdict": str(entry.verdict),

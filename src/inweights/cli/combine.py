@@ -12,7 +12,7 @@ from inweights.cli._model import Device, Dtype, ModelName, open_model, text
 from inweights.cli._output import Json, emit, progress, require_new, say
 
 if TYPE_CHECKING:
-    from inweights.fold import Fold
+    from inweights.folding import Fold
     from inweights.models import Model
 
 
@@ -32,7 +32,7 @@ def combine(
     as_json: Json = False,
 ) -> None:
     """Add two folds up, and measure what the sum recovers of each prompt, where the prompts are known."""
-    from inweights.fold import load_fold
+    from inweights.folding import load_fold
     from inweights.models import device_names
 
     if context and len(context) != 2:
@@ -72,7 +72,7 @@ def combine(
 
 def _recovered(loaded: Model, part: Fold, both: Fold, prompt: str, count: int) -> dict[str, float]:
     """What a fold, and the sum, recover of a prompt."""
-    from inweights.fold import Frame, answered, measure, questions
+    from inweights.folding import Frame, answered, measure, questions
 
     frame = Frame.of(loaded, prompt, part.card.chat if part.card.prompt_sha256 else None)
     asked = questions()[:: max(1, len(questions()) // count)][:count]

@@ -11,7 +11,7 @@ from inweights.cli._model import Device, ModelName, open_model
 from inweights.cli._output import Json, Seed, emit, progress, say, table
 
 if TYPE_CHECKING:
-    from inweights.fold._showcase import FoldShown
+    from inweights.folding import FoldShown
 
 
 def demo(
@@ -99,7 +99,7 @@ def demo(
 
 def _fold(name: str, device: str, as_json: bool) -> FoldShown | None:
     """One prompt as an adapter for all questions, with few queries: a quick look. Nothing if the model has no turns."""
-    from inweights.fold import fold_showcase
+    from inweights.folding import fold_showcase
 
     model = open_model(name, "float32", device, quiet=as_json)
     if not getattr(model.tokenizer, "chat_template", None):

@@ -32,10 +32,8 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Compare prompted, bare and folded model on queries; without --queries, on the hand-written questions."""
-    from inweights.fold import Frame, load_fold, questions, read_queries
-    from inweights.fold import evaluate as measured
-    from inweights.fold._card import seen
-    from inweights.fold._savings import savings
+    from inweights.folding import Frame, load_fold, questions, read_queries, savings, seen
+    from inweights.folding import evaluate as measured
     from inweights.models import device_names
 
     said = text("--context", context)

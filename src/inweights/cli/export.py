@@ -58,7 +58,7 @@ def export(
 
 def _adapter(folder: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:
     """Writes an adapter; returns where. It is one already, so nothing speaks against it."""
-    from inweights.fold import load_fold
+    from inweights.folding import load_fold
 
     fold = strength * load_fold(folder, model)
     if form == "merged":

@@ -55,7 +55,7 @@ def fold(
     require_new("--out", out)
     said = text("--context", context) if context else ""
     queries = _calibration(calibration)
-    from inweights.fold import METHODS, make
+    from inweights.folding import METHODS, make
     from inweights.models import device_names
 
     if method not in METHODS:
@@ -110,7 +110,7 @@ def _calibration(value: str) -> int | Path | list[str] | None:
         return int(value)
     if not Path(value).is_file():
         raise InputError(f"--calibration is {value!r}, which is neither a number nor a file.")
-    from inweights.fold import read_queries
+    from inweights.folding import read_queries
 
     read_queries(Path(value), "The file of --calibration")  # what is wrong with it is said before any work
     return Path(value)

@@ -69,8 +69,8 @@ def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int, cha
     """What the bare query gives under an adapter, positions from 0: what a server would say."""
     import torch
 
-    from inweights.fold import load_fold
-    from inweights.models._generate import plain
+    from inweights.folding import load_fold
+    from inweights.models import plain
 
     fold = load_fold(adapter, prompt.model) * strength
     if fold.card.prompt_sha256 and fold.card.chat != chat:

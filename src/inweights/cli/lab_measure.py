@@ -15,7 +15,7 @@ from inweights.cli.lab_load import Load
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from inweights.lab._registry import Registry
+    from inweights.lab import Registry
     from inweights.lab.predictors import Predictor
     from inweights.lab.tasks import Task
     from inweights.lab.training import Recipe
@@ -130,9 +130,8 @@ def _measured(
     seed: int,
 ) -> Measured:
     """All on the same prompts."""
-    from inweights.lab import UNITS, curves, rivals
-    from inweights.lab._curves import shifted_power
-    from inweights.lab._own import load as load_own
+    from inweights.lab import UNITS, curves, rivals, shifted_power
+    from inweights.lab import load as load_own
     from inweights.lab.tasks import SHIFTS
     from inweights.lab.zoo import trained
 
@@ -208,8 +207,7 @@ def _in_full(shift: str) -> str:
 
 def made(registry: Registry[T], text: str) -> T:
     """A predictor or shift from `name` or `name:key=value,key=value`."""
-    from inweights.lab._describe import PLAIN
-    from inweights.lab._text import COMMA, value
+    from inweights.lab import COMMA, PLAIN, value
 
     name, _, rest = text.partition(":")
     kinds = {key: str(f.type) for key, f in registry.fields(name).items()}

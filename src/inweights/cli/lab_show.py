@@ -10,7 +10,7 @@ from inweights.cli._output import Json, emit, say, table
 from inweights.cli.lab_load import Load
 
 if TYPE_CHECKING:
-    from inweights.lab._describe import Formula, Kind
+    from inweights.lab import Formula, Kind
 
 
 def show_command(
@@ -24,8 +24,8 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Show what a name stands for: what it does, its settings and defaults, a recipe as a whole, what was measured."""
-    from inweights.lab._describe import Kind, described
-    from inweights.lab._own import load as load_own
+    from inweights.lab import Kind, described
+    from inweights.lab import load as load_own
 
     load_own(load)
     found = described(name)

@@ -34,7 +34,7 @@ def sweep_command(
     as_json: Json = False,
 ) -> None:
     """Train a recipe with every combination of some settings; goes on where it was stopped."""
-    from inweights.lab._own import load as load_own
+    from inweights.lab import load as load_own
     from inweights.lab.sweep import cells, rows, sweep, write_table
     from inweights.lab.training import read
 

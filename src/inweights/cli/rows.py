@@ -18,8 +18,8 @@ def rows_command(
     as_json: Json = False,
 ) -> None:
     """Fold training rows into the weights of TabPFN, and check that it answers as if it had read them."""
-    from inweights.models._rows import SIZES, TOLERANCE
-    from inweights.models._rows import rows as fold
+    from inweights.models import SIZES, TOLERANCE
+    from inweights.models import rows as fold
 
     if data not in SIZES:
         raise unknown("table", data, SIZES)

@@ -14,11 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
-from inweights.models._block import Block
 from inweights.models._dissect import controls, dissect
-from inweights.models._hidden import hidden, run, vocabulary
-from inweights.models._precision import KeepFloat64
-from inweights.models._tape import Tape, matrices
+from inweights.running import Block, KeepFloat64, Tape, hidden, hooked, matrices, run, vocabulary
 
 
 @dataclass(frozen=True)
@@ -33,6 +30,11 @@ class Anatomy:
     def supported(self) -> bool:
         """Whether the effect of a context can be carried to the model's output: its last block must be patched."""
         return bool(self.blocks) and self.blocks[-1].supported
+
+    @property
+    def names(self) -> list[str]:
+        """The blocks that are modules of the model, by name; a patched head is not among them."""
+        return [b.name for b in self.blocks if b.name]
 
 
 def anatomy(model: nn.Module, ids: Tensor | None = None) -> Anatomy:
@@ -56,13 +58,8 @@ def anatomy(model: nn.Module, ids: Tensor | None = None) -> Anatomy:
 
         return hook
 
-    hooks = [model.get_submodule(name).register_forward_hook(look(name), with_kwargs=True) for name in names]
-    try:
-        with torch.no_grad(), precise:
-            run(model, ids)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with hooked(after=[(model.get_submodule(name), look(name)) for name in names]), torch.no_grad(), precise:
+        run(model, ids)
     blocks = [found.get(name) or Block(name, reason="it is never run by itself") for name in names]
     if not blocks[-1].supported:
         with torch.enable_grad(), precise:
@@ -103,17 +100,13 @@ def _chain(model: nn.Module, ids: Tensor, precise: Any) -> list[str]:
 
     lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList)]
     hooks = [
-        child.register_forward_hook(hook(f"{name}.{i}"), with_kwargs=True)
+        (child, hook(f"{name}.{i}"))
         for name, m in lists
         for i, child in m.named_children()
         if any(True for _ in child.children())  # a bare matrix is no block
     ]
-    try:
-        with torch.no_grad(), precise:
-            run(model, ids)
-    finally:
-        for h in hooks:
-            h.remove()
+    with hooked(after=hooks), torch.no_grad(), precise:
+        run(model, ids)
     # Nested lists (experts, sub-layers) run inside a block: keep the outermost.
     outer = [a for a in order if not any(a != b and a.startswith(f"{b}.") for b in order)]
     if outer and len(set(outer)) == len(outer):

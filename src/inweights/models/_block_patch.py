@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from inweights.models._block import Block
+from inweights.running import Block
 from inweights.theory import Update
 
 Slot = tuple[str, int]

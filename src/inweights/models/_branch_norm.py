@@ -19,10 +19,9 @@ from torch import Tensor
 from inweights._errors import InputError
 from inweights.models._block_patch import BlockPatch, Goal
 from inweights.models._device import to_float64
-from inweights.models._hidden import hidden
-from inweights.models._rerun import Rerun, carried, cotangent, features, put
+from inweights.models._features import carried, features
 from inweights.models._stable import balanced, balanced_scale, closest
-from inweights.models._tape import Tape
+from inweights.running import Rerun, Tape, cotangent, hidden, put
 from inweights.theory import Update, exchanged, norm, quotient
 
 Inversion = Literal["best", "naive", "stable", "balanced"]

@@ -10,9 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from inweights.models._block import Block, Control, Tail
-from inweights.models._hidden import hidden, stream, with_stream, without_cache
-from inweights.models._tape import Product, Tape, matrices
+from inweights.running import (
+    Block,
+    Control,
+    Product,
+    Tail,
+    Tape,
+    hidden,
+    hooked,
+    matrices,
+    stream,
+    with_stream,
+    without_cache,
+)
 
 
 @dataclass
@@ -82,7 +92,7 @@ def _norms(module: nn.Module, prefix: str) -> Iterator[list[_Norm]]:
     busy = False
 
     def hook(name: str) -> Any:
-        def look(m: nn.Module, args: tuple[Any, ...], y: Any) -> None:
+        def look(m: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], y: Any) -> None:
             nonlocal busy
             if busy or not isinstance(y, Tensor) or not args or not isinstance(args[0], Tensor):
                 return
@@ -99,16 +109,9 @@ def _norms(module: nn.Module, prefix: str) -> Iterator[list[_Norm]]:
 
         return look
 
-    hooks = [
-        m.register_forward_hook(hook(name))
-        for name, m in module.named_modules()
-        if name and not any(True for _ in m.children())
-    ]
-    try:
+    leaves = [(name, m) for name, m in module.named_modules() if name and not any(True for _ in m.children())]
+    with hooked(after=[(m, hook(name)) for name, m in leaves]):
         yield seen
-    finally:
-        for h in hooks:
-            h.remove()
 
 
 def _tail(out: Tensor, norms: list[_Norm], products: list[Product]) -> tuple[Tail, _Norm | None, Tensor | None]:

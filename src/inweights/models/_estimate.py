@@ -13,11 +13,10 @@ from typing import Any
 import torch
 
 from inweights._errors import InputError
-from inweights.models._block import Block
 from inweights.models._device import present
-from inweights.models._hidden import vocabulary
 from inweights.models._memory import available_memory, peak_memory, used_memory
 from inweights.models._model import Model
+from inweights.running import Block, vocabulary
 
 GIB = 1 << 30
 PIECE = 64

@@ -13,12 +13,10 @@ from torch import nn
 
 from inweights._errors import InputError, unknown
 from inweights.models._anatomy import Anatomy, anatomy
-from inweights.models._hidden import run
-from inweights.models._precision import KeepFloat64
 from inweights.models._realistic import deep, stream_norms
 from inweights.models._run import Mode, goals, solve
-from inweights.models._stepping import inputs
 from inweights.models._tiny import probe, tiny
+from inweights.running import KeepFloat64, inputs, run
 from inweights.theory import exchanged
 
 Depth = Literal["tiny", "deep"]

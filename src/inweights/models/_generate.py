@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError, out_of_memory
-from inweights.models._hidden import run, signature
-from inweights.models._patch import Patch, full_precision, solved
+from inweights.models._patch import Patch, solved
 from inweights.models._prompt import Prompt
-from inweights.models._stepping import inputs, step, steppable, takes_positions
 from inweights.models._twin import joined, twins
+from inweights.running import full_precision, inputs, run, signature, step, steppable, takes_positions
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True) -> Ge
     if prompt.ids.shape[1] + new_tokens > prompt.model.window:
         raise InputError(f"The text would have more than the {prompt.model.window} tokens that the model reads.")
     model, net = prompt.model, prompt.model.model
-    with torch.no_grad(), full_precision(model):
+    with torch.no_grad(), full_precision(model.model):
         everything = torch.arange(prompt.ids.shape[1], device=prompt.ids.device).unsqueeze(0)
         steps = not steppable(net, prompt.ids)
         prompted = plain(net, prompt.ids, everything, new_tokens, steps)

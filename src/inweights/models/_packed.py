@@ -13,18 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from inweights.models._block import Block, Control
-from inweights.models._hidden import signature
-from inweights.models._patch import full_precision
 from inweights.models._prompt import Prompt
 from inweights.models._twin import owner
+from inweights.running import Block, Control, Stop, full_precision, hooked, signature
 from inweights.theory import pseudoinverse
 
-Factors = dict[str, list[tuple[Tensor, Tensor]]]
+PackedFactors = dict[str, list[tuple[Tensor, Tensor]]]
 """For `"input"` and `"output"`: the factors `(u, v)` of each block's updates, one row for each copy."""
 
 
-def packed(prompt: Prompt, keeps: Tensor, piece: int) -> Factors:
+def packed(prompt: Prompt, keeps: Tensor, piece: int) -> PackedFactors:
     """The factors of the updates for every row of `keeps`, at the last query token.
 
     Returns for the input and the output control, and each block, `(u, v)` of shapes `(copies, out)` and `(copies, in)`.
@@ -32,9 +30,9 @@ def packed(prompt: Prompt, keeps: Tensor, piece: int) -> Factors:
     model, net = prompt.model, prompt.model.model
     q, n = prompt.asked, prompt.context_tokens
     device, dtype = prompt.ids.device, model.dtype
-    found: list[Factors] = []
+    found: list[PackedFactors] = []
     own = torch.ones(q, q, dtype=torch.bool, device=device).tril()
-    with torch.no_grad(), full_precision(model):
+    with torch.no_grad(), full_precision(model.model):
         everything = torch.arange(n + q, device=device).unsqueeze(0)
         keep: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in signature(net) else {}
         first = net(input_ids=prompt.ids[:, :n], position_ids=everything[:, :n], use_cache=True, **keep)
@@ -67,10 +65,6 @@ def packed(prompt: Prompt, keeps: Tensor, piece: int) -> Factors:
     }
 
 
-class _Stop(Exception):  # noqa: N818  (not an error: what was wanted is there)
-    """Ends the run of a bare twin once the input of its MLP is known."""
-
-
 class Copies(ExitStack):
     """Hooks that read the updates of m packed copies of q query tokens off a forward over them."""
 
@@ -85,15 +79,16 @@ class Copies(ExitStack):
         super().__enter__()
         for b in self.blocks:
             reader = owner(self.net, b.inputs[0].name)
-            self._hook(reader.register_forward_pre_hook(self._keep(b, "z", stop=True)))
             entry = self.net.get_submodule(b.entry) if b.entry else reader
-            self._hook(entry.register_forward_pre_hook(self._keep(b, "v")))
-            self._hook(owner(self.net, b.outputs[0].name).register_forward_pre_hook(self._keep(b, "h")))
-            self._hook(self.net.get_submodule(b.name).register_forward_pre_hook(self._twin(b), with_kwargs=True))
+            last = owner(self.net, b.outputs[0].name)
+            hooks = [
+                (reader, self._keep(b, "z", stop=True)),
+                (entry, self._keep(b, "v")),
+                (last, self._keep(b, "h")),
+                (self.net.get_submodule(b.name), self._twin(b)),
+            ]
+            self.enter_context(hooked(before=hooks))
         return self
-
-    def _hook(self, handle: Any) -> None:
-        self.callback(handle.remove)
 
     def _last(self, x: Tensor) -> Tensor:
         """The last query token of every copy, `(m, width)`."""
@@ -101,10 +96,10 @@ class Copies(ExitStack):
         return x.reshape(self.m, self.q, -1)[:, -1]
 
     def _keep(self, block: Block, what: str, stop: bool = False) -> Callable[..., None]:
-        def hook(_: nn.Module, args: tuple[Any, ...]) -> None:
+        def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self.seen[block.name, what + ("-bare" if self.bare else "")] = self._last(args[0])
             if stop and self.bare:
-                raise _Stop
+                raise Stop  # the input of the bare twin's MLP is known, and nothing more is needed of it
 
         return hook
 
@@ -116,7 +111,7 @@ class Copies(ExitStack):
             own = [self._apart(a) for a in args]
             try:
                 module.forward(*own, **{k: self._apart(v) for k, v in kwargs.items()})
-            except _Stop:
+            except Stop:
                 pass
             finally:
                 self.bare = False
@@ -141,9 +136,9 @@ class Copies(ExitStack):
         causal = torch.ones(self.q, self.q, dtype=torch.bool, device=mask.device).tril()
         return mask.new_zeros(1, 1, self.q, self.q).masked_fill(~causal, torch.finfo(mask.dtype).min)
 
-    def factors(self) -> Factors:
+    def factors(self) -> PackedFactors:
         """`(u, v)` of the input update and of the output update of every block."""
-        found: Factors = {"input": [], "output": []}
+        found: PackedFactors = {"input": [], "output": []}
         for b in self.blocks:
             z, bare, h = (self.seen[b.name, key] for key in ("z", "z-bare", "h"))
             stack = torch.cat([matrix(self.net, c) for c in b.inputs])

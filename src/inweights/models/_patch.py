@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -18,9 +18,9 @@ from inweights.models._block_patch import BlockPatch
 from inweights.models._branch_norm import Inversion
 from inweights.models._estimate import memory_fixes, patch_memory
 from inweights.models._load import Model, as_model
-from inweights.models._precision import KeepFloat64
 from inweights.models._prompt import Prompt
 from inweights.models._run import Mode, goals, solve
+from inweights.running import full_precision
 from inweights.theory import exchanged
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3}
@@ -151,11 +151,6 @@ class Patch:
         return block.at(token)
 
 
-def full_precision(model: Model) -> Any:
-    """float64 that means float64, where the model is in float64."""
-    return KeepFloat64() if model.dtype == torch.float64 else nullcontext()
-
-
 @overload
 def patch(prompt: Prompt, mode: Mode = "token", *, inversion: Inversion = "best") -> Patch: ...
 @overload
@@ -190,7 +185,7 @@ def solved(
     """The changes of each block; with the amplification of each, if `measure`."""
     model = prompt.model
     require_supported(model)
-    with full_precision(model):
+    with full_precision(model.model):
         wanted, _ = goals(model.model, model.anatomy, prompt.ids, prompt.query_rows)
         blocks = solve(
             model.model,

@@ -14,10 +14,10 @@ from inweights._errors import InputError, shown
 from inweights._files import write_atomic
 from inweights._read import parse_json
 from inweights._safetensors import read_safetensors, read_safetensors_header
-from inweights.models._block import Block, Control
 from inweights.models._block_patch import BlockPatch
 from inweights.models._load import Model
 from inweights.models._patch import Patch
+from inweights.running import Block, Control
 from inweights.theory import Update
 
 FORMAT = "inweights-patch-1"

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError, Problems
-from inweights.models._hidden import vocabulary
 from inweights.models._load import Model, as_model
-from inweights.models._stepping import inputs, takes_positions
+from inweights.running import inputs, takes_positions, vocabulary
 
 Text = str | list[int] | Tensor
 

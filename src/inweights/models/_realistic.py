@@ -16,10 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
-from inweights.models._hidden import run
-from inweights.models._precision import KeepFloat64
-from inweights.models._stepping import inputs
 from inweights.models._tiny import build, probe, tiny
+from inweights.running import KeepFloat64, hooked, inputs, run
 
 DEPTH = 12
 SCALES = (0.01, 1000.0)
@@ -72,21 +70,13 @@ def stream_norms(model_type: str) -> frozenset[str]:
     order: dict[str, None] = {}
 
     def logits(ids: Tensor, zeroed: nn.Module | None = None) -> Tensor:
-        handle = zeroed.register_forward_hook(lambda _, __, y: torch.zeros_like(y)) if zeroed is not None else None
-        try:
-            with torch.no_grad(), KeepFloat64():
-                return run(model, ids, last=1, **inputs(model, ids, None))
-        finally:
-            if handle is not None:
-                handle.remove()
+        hooks = [] if zeroed is None else [(zeroed, lambda m, a, k, out: torch.zeros_like(out))]
+        with hooked(after=hooks), torch.no_grad(), KeepFloat64():
+            return run(model, ids, last=1, **inputs(model, ids, None))
 
     norms = {name: m for name, m in model.named_modules() if _is_norm(m) and getattr(m, "weight", None) is not None}
-    handles = [m.register_forward_hook(lambda *_, name=name: order.setdefault(name)) for name, m in norms.items()]
-    try:
+    with hooked(after=[(m, lambda *_, name=name: order.setdefault(name)) for name, m in norms.items()]):
         logits(ids)
-    finally:
-        for handle in handles:
-            handle.remove()
     cuts = Counter(_anywhere(k) for k in order if torch.equal(logits(ids, norms[k]), logits(other, norms[k])))
     return frozenset(name for name, times in cuts.items() if times > 1)
 

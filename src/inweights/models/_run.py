@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -11,14 +11,10 @@ from torch import Tensor, nn
 
 from inweights._errors import InputError
 from inweights.models._anatomy import Anatomy
-from inweights.models._block import Block
 from inweights.models._block_patch import BlockPatch, Goal, stacked
 from inweights.models._branch_norm import Inversion
-from inweights.models._hidden import hidden, run
-from inweights.models._rerun import Rerun
 from inweights.models._solve import solve_static, solve_token
-from inweights.models._stepping import bookmark, inputs, step, steppable
-from inweights.models._tape import Tape
+from inweights.running import Block, Rerun, Tape, bookmark, hidden, hooked, inputs, run, step, steppable
 from inweights.theory import require_finite
 
 Mode = Literal["token", "static", "output"]
@@ -34,22 +30,17 @@ def goals(
     tape = Tape({name: model.get_parameter(name) for name in readers}, rows=rows)
 
     def note(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, args: Any, out: Any = None) -> None:
+        def hook(module: nn.Module, args: Any, kwargs: Any, out: Any = None) -> None:
             value = args[0] if out is None else hidden(out)
             outputs[name] = value[0, rows].detach()
 
         return hook
 
-    with ExitStack() as stack, torch.no_grad():
-        for b in blocks:
-            if b.tail == "post-norm":
-                handle = model.get_submodule(b.norm).register_forward_pre_hook(note(b.name))
-            else:
-                handle = model.get_submodule(b.name).register_forward_hook(note(b.name))
-            stack.callback(handle.remove)
-        with tape:
-            first = int(rows.min())
-            logits = _logits(model, anatomy, ids, ids.shape[1] - first, positions)[0, rows - first]
+    before = [(model.get_submodule(b.norm), note(b.name)) for b in blocks if b.tail == "post-norm"]
+    after = [(model.get_submodule(b.name), note(b.name)) for b in blocks if b.tail != "post-norm"]
+    with hooked(before=before, after=after), torch.no_grad(), tape:
+        first = int(rows.min())
+        logits = _logits(model, anatomy, ids, ids.shape[1] - first, positions)[0, rows - first]
     read = {readers[p.name]: p.x[0].detach() for p in tape.products}
     return {b.name: Goal(read.get(b.name), outputs[b.name]) for b in blocks}, logits
 
@@ -155,10 +146,6 @@ def solving(
 
         return hook
 
-    with ExitStack() as stack:
-        for b in anatomy.blocks:
-            if b.supported:
-                module = model.get_submodule(b.name)
-                stack.callback(module.register_forward_pre_hook(before(b), with_kwargs=True).remove)
-                stack.callback(module.register_forward_hook(patch(b), with_kwargs=True).remove)
+    modules = [(b, model.get_submodule(b.name)) for b in anatomy.blocks if b.supported]
+    with hooked(before=[(m, before(b)) for b, m in modules], after=[(m, patch(b)) for b, m in modules]):
         yield patches

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from inweights.models._generate import generate
-from inweights.models._hidden import run
 from inweights.models._load import load
 from inweights.models._patch import patch
 from inweights.models._prompt import Prompt
-from inweights.models._stepping import inputs
 from inweights.models._trace import Trace, trace
 from inweights.models._verify import Proof, verify
+from inweights.running import inputs, run
 
 CONTEXT = "You are a pirate captain. Always answer in rough pirate speech, say Arrr and call the user matey. "
 QUERY = "Hello! My name is"

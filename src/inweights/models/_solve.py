@@ -19,9 +19,8 @@ from inweights._errors import InputError
 from inweights.models._block_patch import BlockPatch, Goal
 from inweights.models._branch_norm import Inversion, inversions, static_target
 from inweights.models._device import to_float64
-from inweights.models._hidden import hidden, with_hidden
-from inweights.models._rerun import Rerun, Steer, carried, features, leaves, split
-from inweights.models._rerun import read as read_input
+from inweights.models._features import carried, features, split
+from inweights.running import Rerun, Steer, hidden, leaves, read_input, with_hidden
 from inweights.theory import Solution, Update, exchanged, least_squares, norm, quotient, rank_one, require_finite
 
 PASSES, SMALL = 4, 1e-2

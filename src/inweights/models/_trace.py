@@ -16,14 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError, out_of_memory
-from inweights.models._block import Block
 from inweights.models._block_patch import BlockPatch
-from inweights.models._packed import Factors, matrix, packed
-from inweights.models._patch import full_precision, require_supported
+from inweights.models._packed import PackedFactors, matrix, packed
+from inweights.models._patch import require_supported
 from inweights.models._prompt import Prompt
 from inweights.models._run import goals, solve
-from inweights.models._stepping import takes_positions
 from inweights.models._twin import twins
+from inweights.running import Block, full_precision, takes_positions
 from inweights.theory import norm
 
 
@@ -64,7 +63,7 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Tr
         keeps = torch.cat([_all_but_one(prompt), keeps[-1:]])
     why = unpackable(prompt)
     blocks = prompt.model.anatomy.blocks
-    found: Factors = {}
+    found: PackedFactors = {}
     if not why:
         found, why = _packed_if_right(prompt, keeps, piece)
     if why:
@@ -92,7 +91,7 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Tr
     )
 
 
-def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int) -> tuple[Factors, str]:
+def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int) -> tuple[PackedFactors, str]:
     """The packed factors, unless this model does not take the mask at its word (windows, caches of other kinds): the
     copy that sees everything must be what the model makes of the plain prompt."""
     try:
@@ -143,11 +142,11 @@ def unpackable(prompt: Prompt) -> str:
     return twins(model.anatomy, model.model)
 
 
-def one_by_one(prompt: Prompt, keeps: Tensor) -> tuple[Factors, tuple[Block, ...]]:
+def one_by_one(prompt: Prompt, keeps: Tensor) -> tuple[PackedFactors, tuple[Block, ...]]:
     """The same factors as `packed`, by one run for each row of `keeps`, for any model; and the blocks they are of."""
     model, net, query = prompt.model, prompt.model.model, prompt.query_rows
     each: list[list[BlockPatch]] = []
-    with full_precision(model):
+    with full_precision(model.model):
         for keep in keeps:
             seen = torch.cat([keep.nonzero().squeeze(-1), query])
             rows = torch.arange(len(seen) - prompt.asked, len(seen), device=seen.device)
@@ -158,7 +157,7 @@ def one_by_one(prompt: Prompt, keeps: Tensor) -> tuple[Factors, tuple[Block, ...
                 "naive", measure=False,
             )  # fmt: skip
             each.append([p.at(prompt.asked - 1) for p in patches])
-    found: Factors = {"input": [], "output": []}
+    found: PackedFactors = {"input": [], "output": []}
     for copies in zip(*each, strict=True):
         for kind, factors in (("input", _input_factors), ("output", _output_factors)):
             pairs = [factors(net, p) for p in copies]

@@ -8,15 +8,14 @@ one forward serve both rows, so a patched token costs little more than a prompte
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from torch import Tensor, nn
 
 from inweights._errors import InputError
 from inweights.models._anatomy import Anatomy
-from inweights.models._block import Block
-from inweights.models._hidden import hidden, with_hidden
+from inweights.running import Block, hidden, hooked, with_hidden
 from inweights.theory import pseudoinverse
 
 
@@ -39,33 +38,33 @@ def joined(model: nn.Module, anatomy: Anatomy, rows: slice) -> Iterator[None]:
         raise InputError(f"The streams of this model cannot run side by side: {why}.")
     with ExitStack() as stack:
         for b in anatomy.blocks:
-            for hook in _hooks(model, b, rows):
-                stack.callback(hook.remove)
+            stack.enter_context(_joined(model, b, rows))
         yield
 
 
-def _hooks(model: nn.Module, block: Block, rows: slice) -> list[Any]:
+def _joined(model: nn.Module, block: Block, rows: slice) -> AbstractContextManager[None]:
     inner: dict[str, Tensor] = {}
 
-    def read(_: nn.Module, args: tuple[Any, ...], out: Tensor) -> Tensor:
-        # ΔW = (W Δz) zᵀ/‖z‖², and W Δz is the difference of what the matrix says in the two rows.
+    def read(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> Tensor:
+        # ΔW = (W Δz) zᵀ/‖z‖², and W Δz is the difference of the outputs of the matrix in the two rows.
         z = args[0][1, rows]
         out = out.clone()
         out[1, rows] += (out[0, rows] - out[1, rows]) * (pseudoinverse(z) * z).sum(-1, keepdim=True)
         return out
 
-    def last(_: nn.Module, args: tuple[Any, ...]) -> None:
+    def last(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         inner["h"] = args[0][1, rows]
 
-    def said(_: nn.Module, args: tuple[Any, ...], out: Any) -> Any:
+    def output(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         y, h = hidden(out).clone(), inner["h"]
         y[1, rows] += (y[0, rows] - y[1, rows]) * (pseudoinverse(h) * h).sum(-1, keepdim=True)
         return with_hidden(out, y)
 
-    hooks = [owner(model, c.name).register_forward_hook(read) for c in block.inputs]
-    hooks.append(owner(model, block.outputs[0].name).register_forward_pre_hook(last))
-    hooks.append(model.get_submodule(block.name).register_forward_hook(said))
-    return hooks
+    readers = [(owner(model, c.name), read) for c in block.inputs]
+    return hooked(
+        before=[(owner(model, block.outputs[0].name), last)],
+        after=[*readers, (model.get_submodule(block.name), output)],
+    )
 
 
 def owner(model: nn.Module, parameter: str) -> nn.Module:

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
-from inweights.models._hidden import run
-from inweights.models._patch import TOLERANCE, Patch, full_precision
+from inweights.models._patch import TOLERANCE, Patch
 from inweights.models._prompt import Prompt
-from inweights.models._stepping import inputs, step, steppable
+from inweights.running import full_precision, inputs, run, step, steppable
 from inweights.theory import require_finite
 
 SHARE = 1e-2
@@ -46,7 +45,7 @@ def verify(prompt: Prompt, patch: Patch) -> Proof:
     model, net = prompt.model, prompt.model.model
     if patch.mode != "static" and patch.tokens != prompt.asked:
         raise InputError(f"This patch was made for {patch.tokens} query tokens, but the query has {prompt.asked}.")
-    with torch.no_grad(), full_precision(model):
+    with torch.no_grad(), full_precision(model.model):
         last = prompt.asked
         prompted = run(net, prompt.ids, last=last, **inputs(net, prompt.ids, None))[0]
         ids, positions = prompt.reduced_ids, prompt.reduced_positions

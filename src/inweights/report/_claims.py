@@ -10,11 +10,18 @@ from pathlib import Path
 
 from inweights._errors import InputError, Problems
 from inweights._files import write_atomic
-from inweights.claims import CLAIMS, Entry, Verdict, load_all, recorded
-from inweights.claims._criteria import changes
-from inweights.claims._judge import Interval
-from inweights.claims._ledger import RECORDED, read_entries
-from inweights.claims._remarks import remarks
+from inweights.claims import (
+    CLAIMS,
+    RECORDED,
+    Entry,
+    Interval,
+    Verdict,
+    changes,
+    load_all,
+    read_entries,
+    recorded,
+    remarks,
+)
 
 HEAD = """# The ledger
 

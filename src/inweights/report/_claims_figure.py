@@ -11,9 +11,7 @@ from typing import Any, Literal, Protocol
 import torch
 
 from inweights._files import write_atomic, write_csv
-from inweights.claims import Entry
-from inweights.claims._criteria import Bound, Criterion, criteria
-from inweights.claims._judge import Interval, band
+from inweights.claims import Bound, Criterion, Entry, Interval, band, criteria
 from inweights.report._figures import COLOURS, HEADER, Curve, Figure, drawn
 
 STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # what lies under a line is seen through its gaps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inweights.fold._showcase import FoldShown
+from inweights.folding import FoldShown
 from inweights.report._page import Section
 
 

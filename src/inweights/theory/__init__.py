@@ -3,7 +3,10 @@
 from inweights.theory._changes import Changes as Changes
 from inweights.theory._changes import exchanged as exchanged
 from inweights.theory._checks import norm as norm
+from inweights.theory._checks import require_alike as require_alike
+from inweights.theory._checks import require_broadcast as require_broadcast
 from inweights.theory._checks import require_finite as require_finite
+from inweights.theory._checks import wide as wide
 from inweights.theory._dynamics import GradientPath as GradientPath
 from inweights.theory._dynamics import ProductPath as ProductPath
 from inweights.theory._dynamics import gradient_path as gradient_path

@@ -4,6 +4,10 @@ from inweights.lab.predictors._classical import Classical as Classical
 from inweights.lab.predictors._classical import LinearPredictor as LinearPredictor
 from inweights.lab.predictors._predictor import PREDICTORS as PREDICTORS
 from inweights.lab.predictors._predictor import Predictor as Predictor
+from inweights.lab.predictors._prefix import counts as counts
+from inweights.lab.predictors._prefix import grams as grams
+from inweights.lab.predictors._prefix import moments as moments
+from inweights.lab.predictors._prefix import times as times
 from inweights.lab.predictors.averaging import Averaging as Averaging
 from inweights.lab.predictors.bayesian import Bayesian as Bayesian
 from inweights.lab.predictors.dmmse import DiscreteMMSE as DiscreteMMSE

@@ -1,0 +1,36 @@
+"""One adapter for all queries: calibrate, solve, measure, and hand on what other programs load."""
+
+from inweights.folding._calibrate import answered as answered
+from inweights.folding._calibrate import made_up as made_up
+from inweights.folding._calibrate import questions as questions
+from inweights.folding._calibrate import read_queries as read_queries
+from inweights.folding._card import Card as Card
+from inweights.folding._card import seen as seen
+from inweights.folding._evaluate import Fidelity as Fidelity
+from inweights.folding._evaluate import Measured as Measured
+from inweights.folding._evaluate import accuracy as accuracy
+from inweights.folding._evaluate import evaluate as evaluate
+from inweights.folding._evaluate import is_right as is_right
+from inweights.folding._evaluate import measure as measure
+from inweights.folding._examples import Batch as Batch
+from inweights.folding._examples import Examples as Examples
+from inweights.folding._fold import Fold as Fold
+from inweights.folding._frame import Frame as Frame
+from inweights.folding._layers import Rule as Rule
+from inweights.folding._layers import solve_blocks as solve_blocks
+from inweights.folding._load import load_fold as load_fold
+from inweights.folding._make import Made as Made
+from inweights.folding._make import fold as fold
+from inweights.folding._make import make as make
+from inweights.folding._match import DISTILLED as DISTILLED
+from inweights.folding._match import Steps as Steps
+from inweights.folding._methods import METHODS as METHODS
+from inweights.folding._methods import solve as solve
+from inweights.folding._methods import steps_for as steps_for
+from inweights.folding._methods import working as working
+from inweights.folding._parts import Part as Part
+from inweights.folding._parts import parts_of as parts_of
+from inweights.folding._ridge import Ridge as Ridge
+from inweights.folding._savings import savings as savings
+from inweights.folding._showcase import FoldShown as FoldShown
+from inweights.folding._showcase import fold_showcase as fold_showcase

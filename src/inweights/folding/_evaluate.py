@@ -1,0 +1,167 @@
+"""The fidelity report: what a fold keeps of its prompt on queries that it has not seen, with controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from inweights._errors import InputError
+from inweights.folding._calibrate import answered
+from inweights.folding._examples import Examples
+from inweights.folding._fidelity import Distance, Recovered, distance, recovered
+from inweights.folding._fold import Fold
+from inweights.folding._frame import Frame
+from inweights.folding._methods import batch_tokens
+from inweights.folding._savings import Savings, savings
+from inweights.folding._teacher import prompted
+from inweights.folding._unrelated import SideEffects, side_effects
+from inweights.running import sample
+
+
+@dataclass(frozen=True)
+class Measured:
+    """On one set of queries: how far bare and folded model are from the prompted one.
+
+    `controls` are the same measure for what must *not* work: random updates of equal norms, and another prompt's fold
+    where there is one.
+    """
+
+    name: str
+    queries: int
+    tokens: int
+    kl_bare: float
+    kl_folded: float
+    agree_bare: float
+    agree_folded: float
+    recovered: Recovered
+    controls: dict[str, Recovered] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """The whole report. The first set of queries stands for it; `accuracy` is there if answers were given."""
+
+    sets: tuple[Measured, ...]
+    accuracy: dict[str, float] = field(default_factory=dict)
+    side: SideEffects | None = None
+    saved: Savings | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "sets": [s.as_json() for s in self.sets],
+            "accuracy": self.accuracy,
+            "side_effects": self.side.as_json() if self.side else None,
+            "saved": self.saved.as_json() if self.saved else None,
+        }
+
+    def for_card(self) -> dict[str, Any]:
+        """What the model card shows: no times, which are another machine's tomorrow."""
+        table: dict[str, Any] = {}
+        for s in self.sets:
+            row = {"recovered": asdict(s.recovered), "kl": s.kl_folded, "agreement": s.agree_folded}
+            table[f"folded, {s.name}"] = row
+            table[f"bare, {s.name}"] = {"recovered": 0.0, "kl": s.kl_bare, "agreement": s.agree_bare}
+            table |= {f"control: {name}, {s.name}": {"recovered": asdict(r)} for name, r in s.controls.items()}
+        if self.side:
+            table["unrelated text"] = self.side.as_json()
+        return table | ({"accuracy": self.accuracy} if self.accuracy else {})
+
+
+def measure(
+    name: str,
+    examples: Examples,
+    fold: Fold,
+    *,
+    seed: int = 0,
+    others: dict[str, Fold] | None = None,
+    control: bool = True,
+) -> Measured:
+    """One set of queries; with `control`, also a random update of equal norms, and `others`."""
+    model = examples.frame.model
+    size = batch_tokens(model)
+    teacher = prompted(model, examples, batch_tokens=size)
+
+    def of(changed: Fold | None) -> Distance:
+        return distance(model, examples, teacher, changed.applied(model) if changed else None, batch_tokens=size)
+
+    bare, folded = of(None), of(fold)
+    wrong = {"random updates of equal norms": fold.random_like(seed), **(others or {})} if control else {}
+    return Measured(
+        name, len(examples), examples.tokens, bare.mean_kl, folded.mean_kl, bare.agreement, folded.agreement,
+        recovered(folded, bare, seed=seed),
+        {what: recovered(of(f), bare, seed=seed) for what, f in wrong.items()},
+    )  # fmt: skip
+
+
+def evaluate(
+    frame: Frame,
+    fold: Fold,
+    queries: dict[str, Sequence[str]],
+    *,
+    answers: Sequence[tuple[str, str]] = (),
+    others: dict[str, Fold] | None = None,
+    new: int = 48,
+    seed: int = 0,
+    after: Callable[[str], None] = lambda _: None,
+) -> Fidelity:
+    """The report of any fold on any queries, by the name of their set; greedy answers of the prompted model.
+
+    `answers` are queries with what should be answered: for these, accuracies of the prompted, bare and folded model.
+    """
+    fold.require_fit(frame.model)
+    sets: list[Measured] = []
+    for name, asked in queries.items():
+        after(f"measuring on {name}")
+        examples = answered(frame, list(asked), seed, new=new, temperature=0.0)
+        sets.append(measure(name, examples, fold, seed=seed, others=others, control=not sets))
+    found = accuracy(frame, fold, answers, after=after) if answers else {}
+    after("looking at unrelated text")
+    side = side_effects(frame, fold.applied(frame.model))
+    some = next((q[0] for q in queries.values() if q), answers[0][0] if answers else "Hello.")
+    return Fidelity(tuple(sets), found, side, savings(frame, some))
+
+
+def accuracy(
+    frame: Frame,
+    fold: Fold,
+    answers: Sequence[tuple[str, str]],
+    *,
+    after: Callable[[str], None] = lambda _: None,
+) -> dict[str, float]:
+    """How often the greedy answer begins with the right one: prompted, bare, folded."""
+    model, tok = frame.model, frame.model.tokenizer
+    asked = [frame.asked(q) for q, _ in answers]
+    # A few tokens more than the longest right answer: none has to be read to its end.
+    enough = 4 + max(len(tok(a, add_special_tokens=False)["input_ids"]) for _, a in answers)
+    longest = len(frame.before) + len(frame.folded) + max(map(len, asked)) + enough
+    if longest > model.window:
+        raise InputError(f"Context, longest query and answer are {longest} tokens, but the model reads {model.window}.")
+
+    def share(before: Sequence[int]) -> float:
+        said = sample(
+            model.model, before, asked, new=enough, temperature=0.0, seed=0,
+            ends=frame.ended,
+        )  # fmt: skip
+        right = [is_right(tok.decode(s, skip_special_tokens=True), a) for s, (_, a) in zip(said, answers, strict=True)]
+        return sum(right) / len(right)
+
+    found = {}
+    after("answering with the prompt")
+    found["prompted"] = share([*frame.before, *frame.folded])
+    after("answering without it")
+    found["bare"] = share(frame.before)
+    after("answering with the fold")
+    with fold.applied(model):
+        found["folded"] = share(frame.before)
+    return found
+
+
+def is_right(said: str, wanted: str) -> bool:
+    """Whether an answer is the wanted one, as a word and not only as its beginning."""
+    said, wanted = said.strip(), wanted.strip()
+    rest = said[len(wanted) : len(wanted) + 1]
+    return said.startswith(wanted) and not rest.isalnum()

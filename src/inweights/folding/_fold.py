@@ -1,0 +1,225 @@
+"""`Fold`: low-rank updates of a model's matrices that stand for a prompt, as a value and as files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from inweights._errors import InputError, Problems
+from inweights.folding._card import FILE, Card
+from inweights.folding._page import page
+from inweights.models import Factors, Model, is_transposed, to_float64, write_gguf, write_merged, write_peft
+from inweights.theory import Update, exchanged, wide
+
+
+def matrices(model: Model) -> dict[str, tuple[int, int]]:
+    """`{module: (out, in)}` of every layer that a LoRA adapter can change, whichever way it stores its matrix."""
+    from transformers.pytorch_utils import Conv1D
+
+    found = {}
+    for name, module in model.model.named_modules():
+        if isinstance(module, nn.Linear | Conv1D):
+            rows, columns = module.weight.shape
+            found[name] = (columns, rows) if is_transposed(model, name) else (rows, columns)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One update for each of some matrices of a model, and what is known of them.
+
+    **Arguments:**
+
+    - `updates`: `{parameter: ΔW}`, each of the mathematical shape `(out, in)` with factors `u (out, r)` and
+      `v (in, r)`, also where the layer stores its matrix transposed, as GPT-2's do.
+    - `card`: where they come from and how well they do.
+    - `model`: what they were made for or read for; methods that need a model take this one, unless given another.
+
+    A fold is a value: strengths, sums and controls are new folds, and a model is never left changed.
+    """
+
+    updates: dict[str, Update]
+    card: Card
+    model: Model | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.updates:
+            raise InputError("A fold needs the update of at least one matrix.")
+        problems = Problems()
+        for name, update in self.updates.items():
+            problems.unless(name.endswith(".weight"), f"{name!r} is not the matrix of a layer.")
+            problems.unless(not update.batch, f"The update of {name!r} is a batch {update.batch}, not one matrix.")
+        problems.stop()
+        object.__setattr__(self, "updates", {name: update.named(name) for name, update in self.updates.items()})
+
+    # --- what it is ---------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        """The largest number of factor columns of any matrix."""
+        return max(update.columns for update in self.updates.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the factors occupy."""
+        return sum(update.nbytes for update in self.updates.values())
+
+    def norms(self, model: Model) -> dict[str, float]:
+        """`‖ΔW‖_F / ‖W‖_F` of each parameter."""
+        self.require_fit(model)
+        found = {}
+        for name, update in self.updates.items():
+            size = torch.linalg.vector_norm(to_float64(model.model.get_parameter(name).detach()))
+            found[name] = float(update.frobenius()) / float(size)
+        return found
+
+    # --- what it does -------------------------------------------------------------------------------
+
+    @contextmanager
+    def applied(self, model: Model) -> Iterator[nn.Module]:
+        """`with fold.applied(model): model.model(...)` runs the model's own forward with `W + ΔW`.
+
+        Parameters are exchanged, not edited: on leaving, the model holds the very same tensors as before.
+        """
+        self.require_fit(model)
+        new: dict[str, Tensor] = {}
+        for name, update in self.updates.items():
+            W = model.model.get_parameter(name).detach()
+            stored = update.mT if is_transposed(model, name.removesuffix(".weight")) else update
+            new[name] = stored.to(W.device).added_to(W)
+        with exchanged(model.model, new):
+            yield model.model
+
+    def require_fit(self, model: Model) -> None:
+        """Refuses a model that these updates were not made for; all problems at once."""
+        problems = Problems()
+        known = matrices(model)
+        for name, update in self.updates.items():
+            size = known.get(name.removesuffix(".weight"))
+            if problems.unless(size is not None, f"The model has no dense layer with the matrix {name!r}."):
+                fits = update.shape == size
+                problems.unless(fits, f"The update of {name!r} has shape {update.shape}, but the matrix is {size}.")
+        base = self.card.base_fingerprint
+        problems.unless(
+            not base or model.is_base(base),
+            f"This fold was made for other weights, or another dtype, than those of {model.name!r}.",
+        )
+        problems.stop()
+
+    # --- algebra ------------------------------------------------------------------------------------
+
+    def __mul__(self, strength: float) -> Fold:
+        """The fold at another strength; the card keeps count of it."""
+        if not math.isfinite(strength):
+            raise InputError(f"`strength` is {strength}, but must be a number.")
+        if strength == 1:
+            return self
+        scaled = {name: update * float(strength) for name, update in self.updates.items()}
+        # What was measured was measured at the strength before.
+        card = replace(self.card, strength=self.card.strength * float(strength), fidelity=None)
+        return replace(self, updates=scaled, card=card)
+
+    __rmul__ = __mul__
+
+    def random_like(self, seed: int = 0) -> Fold:
+        """Random updates of the same matrices, columns and norms: the control that must do nothing useful."""
+        generator = torch.Generator().manual_seed(seed)
+        drawn = {name: update.random_like(generator) for name, update in self.updates.items()}
+        said = replace(self.card, method=f"random, norms of: {self.card.method}", seed=seed, fidelity=None)
+        return replace(self, updates=drawn, card=said)
+
+    def combined(self, other: Fold, rank: int | None = None) -> tuple[Fold, float]:
+        """The sum of two folds of one model, each matrix cut back to `rank`, and the relative error of the cut.
+
+        `rank` defaults to the larger of the two ranks. The error is `‖sum − cut‖_F / ‖sum‖_F` over all matrices.
+        """
+        rank = max(self.rank, other.rank) if rank is None else rank
+        if rank < 1:
+            raise InputError(f"`rank` is {rank}, but must be at least 1.")
+        bases = {b for b in (self.card.base_fingerprint, other.card.base_fingerprint) if b}
+        if len(bases) > 1:
+            raise InputError("These two folds were made for different weights: their updates do not add up.")
+        found: dict[str, Update] = {}
+        lost = total = 0.0
+        for name in {**self.updates, **other.updates}:
+            both = [fold.updates[name] for fold in (self, other) if name in fold.updates]
+            # In float64: at full rank the cut must give the sum itself, to the precision of its factors.
+            place = both[0].u.device
+            wide = [update.remade(*map(to_float64, update.to(place).factors)) for update in both]
+            cut, kept, dropped = _cut(wide[0] if len(wide) == 1 else wide[0] + wide[1], rank)
+            found[name] = cut.to(torch.promote_types(both[0].u.dtype, both[-1].u.dtype)).to(place)
+            lost, total = lost + dropped, total + kept + dropped
+        summed = replace(self, updates=found, card=self.card.beside(other.card, rank))
+        return summed, math.sqrt(lost / total) if total else 0.0
+
+    def trimmed(self, energy: float) -> Fold:
+        """Each update cut to the lowest rank that keeps this share of its squared norm."""
+        if not 0 < energy <= 1:
+            raise InputError(f"`energy` is {energy}, but must be above 0 and at most 1.")
+        found = {}
+        for name, update in self.updates.items():
+            s = to_float64(update.singular_values()).square()
+            rank = 1 + int((s.cumsum(-1) < energy * s.sum() * (1 - 1e-12)).sum())
+            found[name] = _cut(update, min(rank, len(s)))[0]
+        largest = max(u.columns for u in found.values())
+        return replace(self, updates=found, card=replace(self.card, rank=largest, fidelity=None))
+
+    # --- files --------------------------------------------------------------------------------------
+
+    def _for(self, model: Model | None) -> Model:
+        found = model or self.model
+        if found is None:
+            raise InputError("This fold was made without a model at hand: say which `model` it is for.")
+        return found
+
+    def factors(self, model: Model) -> Factors:
+        """`{module: (A, B)}` with `ΔW = B A`: shapes `(r, in)` and `(out, r)`, as adapters hold them."""
+        self.require_fit(model)
+        return {name.removesuffix(".weight"): (update.v.mT, update.u) for name, update in self.updates.items()}
+
+    def save_pretrained(self, folder: str | Path, model: Model | None = None) -> Path:
+        """A PEFT adapter folder with the card, as inweights.json and README.md; there whole or not at all."""
+        model = self._for(model)
+        card = replace(self.card, rank=self.rank)
+
+        def beside(half: Path) -> None:
+            (half / FILE).write_text(card.to_json(), encoding="utf-8")
+            (half / "README.md").write_text(page(card), encoding="utf-8")
+
+        return write_peft(self.factors(model), model, Path(folder), beside)
+
+    def to_gguf(self, path: str | Path, model: Model | None = None) -> Path:
+        """A LoRA adapter for llama.cpp, for the GGUF of the same base model."""
+        model = self._for(model)
+        return write_gguf(self.factors(model), model, Path(path))
+
+    def to_merged(self, folder: str | Path, model: Model | None = None) -> Path:
+        """A checkpoint with the updates in its weights, and the tokenizer beside it."""
+        model = self._for(model)
+        self.require_fit(model)
+        owners: dict[int, list[str]] = {}
+        for name, p in model.model.named_parameters(remove_duplicate=False):
+            owners.setdefault(id(p), []).append(name)
+        # An adapter changes one use of such a tensor, a checkpoint would change both, or neither.
+        shared = [names for names in owners.values() if len(names) > 1 and not self.updates.keys().isdisjoint(names)]
+        if shared:
+            raise InputError(f"This fold cannot be merged: {' and '.join(map(repr, shared[0]))} are one tensor.")
+        return write_merged(self.applied(model), model, Path(folder))
+
+
+def _cut(update: Update, rank: int) -> tuple[Update, float, float]:
+    """The best update of so many columns, and the squared norms of what was kept and of what was not.
+
+    With `u = Q_u R_u` and `v = Q_v R_v`, the small matrix `R_u R_vᵀ` has the singular values of `u vᵀ`.
+    """
+    (Qu, Ru), (Qv, Rv) = torch.linalg.qr(wide(update.u)), torch.linalg.qr(wide(update.v))
+    P, s, Qt = torch.linalg.svd(Ru @ Rv.mT, full_matrices=False)
+    root = s[:rank].sqrt()
+    cut = update.remade(Qu @ P[:, :rank] * root, Qv @ Qt.mT[:, :rank] * root)
+    return cut, float(s[:rank].square().sum()), float(s[rank:].square().sum())

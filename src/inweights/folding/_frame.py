@@ -1,0 +1,114 @@
+"""`Frame`: how a context and a query become tokens, with the context and without it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from inweights._errors import InputError
+from inweights.models import Model, adds_bos, turns
+
+MARK = "§query§"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A context, and how queries stand after it.
+
+    In a chat the context is the system turn and a query a user turn; *bare* is the same user turn with no system turn
+    at all. Otherwise both are plain text. Positions of the bare query begin at 0: it is what a server will run.
+
+    - `before`: what stands before the context and before bare text alike: a beginning-of-text token, or the opening
+      of the turn where a template puts the system's text into the user's turn. Often empty.
+    - `folded`: the tokens that the weights shall stand for.
+    - `around`: the text of the turn before and after the user's own words.
+    """
+
+    model: Model
+    context: str
+    chat: bool
+    before: tuple[int, ...]
+    folded: tuple[int, ...]
+    around: tuple[str, str] = ("", "")
+
+    @staticmethod
+    def of(model: Model, context: str, chat: bool | None = None) -> Frame:
+        """`chat` is whether the model's tokenizer has a chat template, unless said."""
+        tok = model.tokenizer
+        if tok is None:
+            raise InputError("Folding works on text, but this model has no tokenizer.")
+        if not context.strip():
+            raise InputError("`context` is empty: there is nothing to fold.")
+        chat = bool(getattr(tok, "chat_template", None)) if chat is None else chat
+        if not chat:
+            return Frame(model, context, False, (tok.bos_token_id,) if adds_bos(tok) else (), _ids(tok, context))
+        ahead, turn, after = _cut(tok, context)
+        start, mark, end = after.partition(MARK)
+        if not mark:
+            raise InputError("This model's chat template does not show the user's words as they are.")
+        before, folded = _ids(tok, ahead), _ids(tok, turn)
+        if folded[:1] == (tok.bos_token_id,) != _ids(tok, after)[:1]:  # a beginning of text, and no mark of a turn
+            before, folded = folded[:1], folded[1:]
+        return Frame(model, context, True, before, folded, (start, end))
+
+    def asked(self, query: str) -> tuple[int, ...]:
+        """The tokens of a query, its turn and the opening of the answer included."""
+        start, end = self.around
+        return tuple(self.model.tokenizer(f"{start}{query}{end}", add_special_tokens=False)["input_ids"])
+
+    def opened(self, words: str) -> tuple[int, ...]:
+        """The tokens of a user's turn that begins with these words and is not ended."""
+        return tuple(self.model.tokenizer(self.around[0] + words, add_special_tokens=False)["input_ids"])
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end an answer."""
+        config: Any = getattr(self.model.model, "generation_config", None)
+        known = [getattr(config, "eos_token_id", None), self.model.tokenizer.eos_token_id]
+        if self.chat:  # what the template puts behind the user's words ends a turn
+            behind = self.model.tokenizer(self.around[1], add_special_tokens=False)["input_ids"][:1]
+            known += [i for i in behind if i in self.model.tokenizer.all_special_ids]
+        flat = [i for k in known for i in (k if isinstance(k, list) else [k])]
+        return frozenset(i for i in flat if i is not None)
+
+    def ended(self, token: int) -> bool:
+        """Whether an answer ends with this token: a turn with its end, plain text with its line."""
+        return token in self.ends or (not self.chat and "\n" in self.model.tokenizer.decode([token]))
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of the context's text: what a model card may say without giving the prompt away."""
+        return hashlib.sha256(self.context.encode()).hexdigest()
+
+    def describe(self, query: str) -> dict[str, list[str]]:
+        """Both token sequences of a query, for reports."""
+        words = self.model.tokenizer.convert_ids_to_tokens
+        asked = self.asked(query)
+        return {
+            "prompted": words([*self.before, *self.folded, *asked]),
+            "bare": words([*self.before, *asked]),
+        }
+
+
+def _ids(tok: Any, text: str) -> tuple[int, ...]:
+    return tuple(tok(text, add_special_tokens=False)["input_ids"])
+
+
+def _cut(tok: Any, context: str) -> tuple[str, str, str]:
+    """The text that comes before the context, the text that is folded, and what comes after, the user's words marked.
+
+    Most templates begin with a system turn. Where the system's text is put into the user's turn, what is folded is
+    what that turn has more than without a system.
+    """
+    first, rest = turns(tok, context, MARK)
+    if context not in rest:
+        return "", first, rest
+    both = first + rest
+    bare = tok.apply_chat_template([{"role": "user", "content": MARK}], tokenize=False, add_generation_prompt=True)
+    at = next((i for i, (a, b) in enumerate(zip(both, bare, strict=False)) if a != b), min(len(both), len(bare)))
+    more = len(both) - len(bare)
+    if more <= 0 or both[at + more :] != bare[at:] or context.strip() not in both[at : at + more]:
+        raise InputError("This model's chat template does not keep the system's text apart, so it cannot be folded.")
+    return both[:at], both[at : at + more], both[at + more :]

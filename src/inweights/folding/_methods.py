@@ -1,0 +1,118 @@
+"""The ways to fold, in one frame: each takes a model and examples, and gives an update for each matrix."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from inweights._errors import InputError, unknown
+from inweights.folding._closed import closed_form
+from inweights.folding._examples import Examples
+from inweights.folding._lora import Lora
+from inweights.folding._match import DISTILLED, MATCHED, Steps, fit
+from inweights.folding._simple import mean_rank_one, thought_vector
+from inweights.folding._teacher import prompted
+from inweights.models import Model
+from inweights.theory import Update
+
+METHODS = {
+    "match": "about a hundred gradient steps that match the answers and what every block says on the way",
+    "closed": "closed form, layer by layer: ridge regressions, no gradient",
+    "polish": "the closed form, then the steps of `match` from there",
+    "distil": "context distillation, 400 gradient steps on the answers alone: the rival",
+    "vector": "one mean vector for each block (steering), as a rank-one update: the weakest rival",
+    "mean": "the mean of the theorem's exact rank-one updates",
+}
+RANK = {"match": 16, "distil": 16, "closed": 64, "polish": 64, "vector": 1, "mean": 64}
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The updates, by the name of the parameter, and the seconds from the sampled answers to them.
+
+    `seconds_steps` is the part of them that gradient steps took.
+    """
+
+    updates: dict[str, Update]
+    seconds: float
+    seconds_steps: float = 0.0
+
+
+def working(model: Model) -> Model:
+    """A copy to sample from and to go down gradients with: bfloat16 where the machine multiplies it faster."""
+    native = (
+        getattr(torch.cpu, "_is_avx512_bf16_supported", bool)() or getattr(torch.cpu, "_is_amx_tile_supported", bool)()
+    )
+    if model.dtype != torch.float32 or not (model.device.type == "cuda" or native):
+        return model
+    low = Model(copy.deepcopy(model.model).to(torch.bfloat16), model.tokenizer, model.name, model.path)
+    low.model.requires_grad_(False)
+    low.__dict__["anatomy"] = model.anatomy  # the same blocks: no need to look again
+    return low
+
+
+def steps_for(model: Model, examples: int) -> Steps:
+    """How many steps of `match` so many examples are worth: about three and a half passes over them."""
+    base = MATCHED["cuda" if model.device.type == "cuda" else "cpu"]
+    return replace(base, count=max(48, min(base.count, round(3.5 * examples / base.batch))))
+
+
+def solve(
+    model: Model,
+    examples: Examples,
+    method: str = "match",
+    *,
+    rank: int | None = None,
+    steps: Steps | None = None,
+    seed: int = 0,
+    low: Model | None = None,
+    after: Callable[[int, int], None] = lambda done, total: None,
+) -> Solved:
+    """Folds what the context of the examples does. `low` is a working copy, if there is one already."""
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    rank = RANK[method] if rank is None else rank
+    if rank < 1:
+        raise InputError(f"`rank` is {rank}, but must be at least 1.")
+    if len({p.device for p in model.model.parameters()}) > 1:
+        raise InputError("The model is spread over several devices, but folding needs it on one: use --device cuda.")
+    low = low or working(model)
+    wait(model)
+    start = time.perf_counter()
+    found: dict[str, Update] = {}
+    stepping = 0.0
+    if method in ("closed", "polish"):
+        found = closed_form(model, examples, rank=rank, after=after)
+    elif method == "vector":
+        found = thought_vector(model, examples)
+    elif method == "mean":
+        found = mean_rank_one(model, examples, rank=rank)
+    if method in ("match", "polish", "distil"):
+        how = steps or (DISTILLED if method == "distil" else steps_for(model, len(examples)))
+        if method == "polish" and steps is None:
+            how = replace(how, rate=how.rate / 4)  # a good start is lost at the rate that a start from nothing needs
+        teacher = prompted(low, examples, blocks=how.match > 0, batch_tokens=batch_tokens(low))
+        lora = Lora(low, rank, seed, found, merged=how.graph)
+        wait(model)
+        begun = time.perf_counter()
+        fit(low, examples, teacher, lora, how, seed=seed, after=lambda k: after(k, how.count))
+        found = lora.updates()
+        wait(model)
+        stepping = time.perf_counter() - begun
+    wait(model)
+    return Solved(found, time.perf_counter() - start, stepping)
+
+
+def batch_tokens(model: Model) -> int:
+    """How many tokens to run at once."""
+    return 32768 if model.device.type == "cuda" else 1024
+
+
+def wait(model: Model) -> None:
+    """Until a GPU has done what it was given, so that a clock can be read."""
+    if model.device.type == "cuda":
+        torch.cuda.synchronize(model.device)

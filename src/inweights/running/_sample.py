@@ -1,0 +1,130 @@
+"""Sampling continuations of many texts at once that all begin with the same tokens."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from inweights._errors import InputError
+from inweights.running._head import last_logits
+
+# The cache is copied at every token, so a long context is sampled in smaller batches: bytes and texts at once.
+AT_ONCE = {"cpu": (1 << 29, 64), "cuda": (8 << 30, 1024)}
+
+
+def sample(
+    net: nn.Module,
+    shared: Sequence[int],
+    texts: Sequence[Sequence[int]],
+    *,
+    new: int,
+    temperature: float,
+    seed: int,
+    ends: Callable[[int], bool],
+    batch: int | None = None,
+    after: Callable[[int], None] = lambda _: None,
+) -> list[tuple[int, ...]]:
+    """The continuation of `shared` and each of `texts`: at most `new` tokens, the one that ends it included.
+
+    `temperature` 0 is greedy. The shared tokens are read once. `after` is called with the number of finished texts.
+    """
+    device = next(net.parameters()).device
+    generator = torch.Generator(device).manual_seed(seed)
+    tokens: list[tuple[int, ...]] = []
+    order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), i))  # alike in length: little padding
+    with torch.inference_mode():
+        cache, each = _read(net, shared)
+        room, most = AT_ONCE["cuda" if device.type == "cuda" else "cpu"]
+        batch = max(1, min(batch or most, room // max(each, 1)))
+        while len(tokens) < len(order):
+            some = [texts[i] for i in order[len(tokens) : len(tokens) + batch]]
+            if _windowed(net):  # a window counts padding, too: only texts of one length go together
+                some = [t for t in some if len(t) == len(some[0])]
+            tokens += _continued(net, cache, len(shared), some, new, temperature, generator, ends)
+            after(len(tokens))
+    back = dict(zip(order, tokens, strict=True))
+    return [back[i] for i in range(len(texts))]
+
+
+def _read(net: nn.Module, shared: Sequence[int]) -> tuple[Any, int]:
+    """The cache after the shared tokens, and how many bytes it takes for each text."""
+    if not shared:
+        return None, 0
+    ids = torch.tensor([list(shared)], device=next(net.parameters()).device)
+    out = net(input_ids=ids, use_cache=True, **last_logits(net))
+    cache = getattr(out, "past_key_values", None)
+    layers = getattr(cache, "layers", None) or [None]
+    # Counters may lie beside the keys and values, but no state of another kind.
+    held = [{k for k, v in vars(layer or out).items() if isinstance(v, Tensor) and v.ndim > 1} for layer in layers]
+    if any(names != {"keys", "values"} for names in held):
+        raise InputError("This model keeps no keys and values of what it has read, so it cannot be sampled in batches.")
+    return cache, sum(t.nbytes for layer in layers for t in (layer.keys, layer.values))
+
+
+def _windowed(net: nn.Module) -> bool:
+    """Whether some layers see only the last so many tokens."""
+    config: Any = net.config
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    kinds = getattr(text, "layer_types", None) or ()
+    named = any(word in str(kind) for kind in kinds for word in ("sliding", "chunked", "local"))
+    return named or (not kinds and bool(getattr(text, "sliding_window", None)))
+
+
+def widened(cache: Any, rows: int) -> Any:
+    """A cache of one text as that of several; keys and values are views, which the first token to come replaces."""
+    if cache is None:
+        return None
+    wide = copy.copy(cache)
+    wide.layers = [copy.copy(layer) for layer in cache.layers]
+    for layer in wide.layers:
+        layer.keys, layer.values = (t.expand(rows, *t.shape[1:]) for t in (layer.keys, layer.values))
+    return wide
+
+
+def _continued(
+    net: nn.Module,
+    cache: Any,
+    seen: int,
+    texts: Sequence[Sequence[int]],
+    new: int,
+    temperature: float,
+    generator: torch.Generator,
+    ends: Callable[[int], bool],
+) -> list[tuple[int, ...]]:
+    rows, width = len(texts), max(map(len, texts))
+    ids = torch.zeros(rows, width, dtype=torch.long)
+    mask = torch.ones(rows, seen + width, dtype=torch.long)
+    positions = torch.zeros_like(ids)
+    for r, text in enumerate(texts):  # padded on the left, so that all go on at the same place
+        gap = width - len(text)
+        ids[r, gap:] = torch.tensor(text)
+        mask[r, seen : seen + gap] = 0
+        positions[r, gap:] = seen + torch.arange(len(text))
+    ids, mask, positions = (t.to(next(net.parameters()).device) for t in (ids, mask, positions))
+    cache = widened(cache, rows)
+    last = last_logits(net)
+    tokens: list[list[int]] = [[] for _ in texts]
+    open_ = set(range(rows))
+    for _ in range(new):
+        out = net(
+            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, **last
+        )
+        cache, logits = out.past_key_values, out.logits[:, -1].float()
+        if temperature:
+            ids = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
+        else:
+            ids = logits.argmax(-1, keepdim=True)
+        for r, token in enumerate(ids.squeeze(-1).tolist()):
+            if r in open_:
+                tokens[r].append(token)
+                if ends(token):
+                    open_.discard(r)
+        if not open_:
+            break
+        positions = positions[:, -1:] + 1
+        mask = torch.cat([mask, mask.new_ones(rows, 1)], 1)
+    return [tuple(s) for s in tokens]

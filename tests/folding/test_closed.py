@@ -1,0 +1,407 @@
+"""The closed form: exact where it can be, the ridge that it says it is, and better than simpler folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights import InputError
+from inweights.folding._closed import closed_form
+from inweights.folding._examples import Examples
+from inweights.folding._frame import Frame
+from inweights.folding._layers import _Layers
+from inweights.folding._parts import left_out, parts_of, with_attention
+from inweights.folding._ridge import Ridge, cut
+from inweights.folding._simple import mean_rank_one, thought_vector
+from inweights.models import Model
+from inweights.models._load import as_model
+from inweights.models._tiny import tiny
+from inweights.running._hidden import run
+from inweights.running._precision import KeepFloat64
+from inweights.running._walk import chain_of
+from inweights.theory import Update, exchanged
+
+FAMILIES = ["llama", "gpt2", "qwen3", "phi", "bloom", "opt", "mamba"]
+
+
+def model(family: str = "llama", dtype: torch.dtype = torch.float64) -> Model:
+    return as_model(tiny(family, 0).to(dtype))
+
+
+def examples(of: Model, n: int, before: tuple[int, ...] = (1,), longest: int = 4, seed: int = 0) -> Examples:
+    """Queries and answers of random tokens, after a random context."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def some(count: int) -> tuple[int, ...]:
+        return tuple(torch.randint(3, 90, (count,), generator=generator).tolist())
+
+    frame = Frame(of, "the context", False, before, some(9))
+    asked, said = ([some(low + i % longest) for i in range(n)] for low in (2, 2))
+    return Examples(frame, ("?",) * n, tuple(asked), tuple(said))
+
+
+def changed(of: Model, updates: dict[str, Update]) -> dict[str, Tensor]:
+    """The patched parameters; GPT-2 stores its matrices transposed."""
+    turned = {name for name, m in of.model.named_modules() if type(m).__name__ == "Conv1D"}
+    return {
+        name: (u.mT if name.removesuffix(".weight") in turned else u).added_to(of.model.get_parameter(name).detach())
+        for name, u in updates.items()
+    }
+
+
+def answers(of: Model, made: Examples, updates: dict[str, Update] | None = None, prompted: bool = False) -> Tensor:
+    """The logits of all answer tokens, `(tokens, vocabulary)`, by plain forwards of one sequence each."""
+    found = []
+    ahead = (*made.frame.before, *(made.frame.folded if prompted else ()))
+    with KeepFloat64(), torch.no_grad(), exchanged(of.model, changed(of, updates or {})):
+        for asked, said in zip(made.asked, made.said, strict=True):
+            found.append(run(of.model, torch.tensor([[*ahead, *asked, *said[:-1]]]))[0, -len(said) :])
+    return torch.cat(found)
+
+
+def loss(of: Model, made: Examples, updates: dict[str, Update] | None = None) -> float:
+    """The mean divergence from the prompted model's next tokens."""
+    goal, mine = (x.log_softmax(-1) for x in (answers(of, made, prompted=True), answers(of, made, updates)))
+    return float(F.kl_div(mine, goal, log_target=True, reduction="batchmean"))
+
+
+def same(a: dict[str, Update], b: dict[str, Update], off: float = 1e-9) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        torch.testing.assert_close(a[name].dense(), b[name].dense(), rtol=0, atol=off)
+
+
+# --- what it does ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [(1,), ()])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_few_tokens_are_folded_exactly(family: str, before: tuple[int, ...]) -> None:
+    """With fewer tokens than inputs and next to no ridge, the fold is a static patch."""
+    of = model(family)
+    made = examples(of, 4, before)
+    updates = closed_form(of, made, ridge=1e-12)
+    goal = answers(of, made, prompted=True)
+    assert float((answers(of, made, updates) - goal).abs().max()) < 1e-6
+    assert float((answers(of, made) - goal).abs().max()) > 1e-2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_closed_form_beats_the_simpler_folds_and_doing_nothing(family: str) -> None:
+    of = model(family)
+    made = examples(of, 40)
+    ours, ranked = loss(of, made, closed_form(of, made)), loss(of, made, closed_form(of, made, rank=4))
+    assert ours <= ranked <= loss(of, made)
+    assert ours < 0.7 * loss(of, made)
+    assert ours <= loss(of, made, mean_rank_one(of, made))
+    assert ranked <= loss(of, made, mean_rank_one(of, made, rank=4))
+    assert ours <= loss(of, made, thought_vector(of, made))
+
+
+def test_it_does_what_the_formulas_say() -> None:
+    """Against the three regressions of each Llama layer, written out on dense matrices of all tokens at once."""
+    of = model()
+    made = examples(of, 30)
+    net, found = of.model, {}
+    with KeepFloat64(), torch.no_grad():
+        batch = made.batch(list(range(30)))
+        w = torch.where(batch.answers, 10.0, 1.0)[:, 1:][batch.real[:, 1:]]
+        full = torch.cat([batch.ids[:, :1], torch.tensor(made.frame.folded).expand(30, -1), batch.ids[:, 1:]], 1)
+        goal, h = net.model.embed_tokens(full), net.model.embed_tokens(batch.ids)
+
+        def attended(layer: torch.nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+            fed: list[Tensor] = []
+            hook = layer.self_attn.o_proj.register_forward_pre_hook(lambda m, a: fed.append(a[0]))
+            n = x.shape[1]
+            rope = net.model.rotary_emb(x, torch.arange(n).unsqueeze(0))
+            mask = torch.full((n, n), -torch.inf).triu(1).expand(1, 1, n, n)
+            a = layer.self_attn(layer.input_layernorm(x), position_embeddings=rope, attention_mask=mask)[0]
+            hook.remove()
+            return x + a, fed[0]
+
+        def ridge(x: Tensor, y: Tensor) -> Tensor:
+            X, Y = x[:, 1:][batch.real[:, 1:]], y[:, -x.shape[1] + 1 :][batch.real[:, 1:]]
+            Xw = X * w.unsqueeze(-1)
+            G = Xw.mT @ X
+            return torch.linalg.solve(G + 0.3 * G.diagonal().mean() * torch.eye(len(G)), Xw.mT @ Y).mT
+
+        for k, layer in enumerate(net.model.layers):
+            T = h.shape[1]
+            v_goal, (v, fed) = attended(layer, goal)[0], attended(layer, h)
+            o = ridge(fed, v_goal[:, -T:] - v)
+            v = v + fed @ o.mT
+            z_goal, z = (layer.post_attention_layernorm(x) for x in (v_goal, v))
+            M = ridge(z, z_goal[:, -T:] - z)
+            gate, up = (m.weight @ (torch.eye(len(M)) + M) for m in (layer.mlp.gate_proj, layer.mlp.up_proj))
+            inner = layer.mlp.act_fn(z @ gate.mT) * (z @ up.mT)
+            goal, h = v_goal + layer.mlp(z_goal), v + layer.mlp.down_proj(inner)
+            down = ridge(inner, goal[:, -T:] - h)
+            h = h + inner @ down.mT
+            at = f"model.layers.{k}."
+            found[f"{at}self_attn.o_proj.weight"], found[f"{at}mlp.down_proj.weight"] = o, down
+            found[f"{at}mlp.gate_proj.weight"] = layer.mlp.gate_proj.weight @ M
+            found[f"{at}mlp.up_proj.weight"] = layer.mlp.up_proj.weight @ M
+    updates = closed_form(of, made)
+    assert updates.keys() == found.keys()
+    for name, update in updates.items():
+        assert update.name == name
+        torch.testing.assert_close(update.dense(), found[name], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "phi", "mamba"])
+def test_many_batches_and_spilling_change_nothing(family: str) -> None:
+    of = model(family)
+    made = examples(of, 20)
+    whole = closed_form(of, made, batch_tokens=10_000, rank=5)
+    same(closed_form(of, made, batch_tokens=16, rank=5), whole)
+    same(closed_form(of, made, batch_tokens=40, rank=5, limit=0), whole)
+    same(closed_form(of, made, batch_tokens=40, rank=5, limit=10_000), whole)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "bloom"])
+def test_what_is_solved_on_is_what_the_patched_model_says(family: str) -> None:
+    """The stream after the last block, cut updates and all, is that of a plain forward with these weights."""
+    of = model(family)
+    made = examples(of, 12)
+    streams: list[Tensor] = []
+
+    class Watching(_Layers):
+        def solve(self, k: int, part: object) -> dict[str, Update]:
+            found = super().solve(k, part)  # type: ignore[arg-type]
+            streams.append(self.bare[0].clone())
+            return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("inweights.folding._layers._Layers", Watching)
+        updates = closed_form(of, made, rank=3, batch_tokens=10_000)
+    last, seen = of.anatomy.blocks[-1].name, []
+    with KeepFloat64(), torch.no_grad(), exchanged(of.model, changed(of, updates)):
+        hook = of.model.get_submodule(last).register_forward_hook(lambda m, a, o: seen.append(o))
+        run(of.model, made.batches(10_000)[0][1].ids)
+        hook.remove()
+    out = seen[0] if isinstance(seen[0], Tensor) else seen[0][0]
+    torch.testing.assert_close(streams[-1], out, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("fold", [closed_form, mean_rank_one, thought_vector])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_the_model_is_left_unchanged(family: str, fold: Callable[..., dict[str, Update]]) -> None:
+    of = model(family)
+    held = dict(of.model.named_parameters())
+    before = {name: p.detach().clone() for name, p in held.items()}
+    fold(of, examples(of, 6))
+    assert all(p is held[name] and torch.equal(p, before[name]) for name, p in of.model.named_parameters())
+    assert not any("forward" in vars(m) or m._forward_hooks or m._forward_pre_hooks for m in of.model.modules())
+
+
+@pytest.mark.parametrize("fold", [closed_form, mean_rank_one, thought_vector])
+def test_the_first_token_is_not_fitted(fold: Callable[..., dict[str, Update]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor padding; and answers count ten times in the closed form, and alone in the others."""
+    seen: list[Tensor] = []
+    fit = _Layers._fit
+
+    def noting(self: _Layers, f: Ridge, i: int, x: Tensor, missing: Tensor) -> None:
+        seen.append(self.weights[i])
+        fit(self, f, i, x, missing)
+
+    monkeypatch.setattr(_Layers, "_fit", noting)
+    of = model()
+    made = examples(of, 5, before=())
+    fold(of, made, batch_tokens=10_000)
+    (_, batch) = made.batches(10_000)[0]
+    rest = torch.where(batch.answers, 10.0, 1.0) * batch.real if fold is closed_form else batch.answers.float()
+    rest[:, 0] = 0
+    assert seen
+    assert all(torch.equal(w, rest) for w in seen)
+
+
+def test_attention_and_mlp_run_once_in_each_stream() -> None:
+    of = model()
+    made = examples(of, 8)
+    runs = {"self_attn": 0, "mlp": 0}
+    batches = len(made.batches(24))
+
+    def note(name: str) -> Callable[..., None]:
+        def hook(m: object, args: object, kwargs: dict[str, Tensor]) -> None:
+            runs[name] += 1
+
+        return hook
+
+    counted: list[dict[str, int]] = []
+    hooks = [
+        of.model.get_submodule(f"model.layers.1.{name}").register_forward_pre_hook(note(name), with_kwargs=True)
+        for name in runs
+    ]
+    _ = of.anatomy, parts_of(of)
+    closed_form(of, made, batch_tokens=24, after=lambda done, of: counted.append(dict(runs)))
+    for hook in hooks:
+        hook.remove()
+    assert batches > 1
+    # The attention is called again, but by a stand-in that adds nothing; the bare MLP runs once it is solved.
+    assert counted[1]["mlp"] - counted[0]["mlp"] == 2 * batches
+    assert counted[1]["self_attn"] - counted[0]["self_attn"] == 3 * batches
+
+
+def test_the_matrix_of_the_attention_is_found() -> None:
+    found = {}
+    for family in ("llama", "gpt2", "bloom", "phi"):
+        of = model(family)
+        with KeepFloat64(), torch.no_grad():
+            parts = with_attention(chain_of(of.model, [b.name for b in of.anatomy.blocks]), parts_of(of))
+        control = parts[0].attention
+        found[family] = (control.name.rpartition("h.0.")[2], control.transposed) if control else None
+        assert bool(parts[0].child) == (family in ("llama", "gpt2")), "Bloom adds the stream inside its attention"
+    assert found == {
+        "llama": ("model.layers.0.self_attn.o_proj.weight", False),
+        "gpt2": ("attn.c_proj.weight", True),
+        "bloom": ("self_attention.dense.weight", False),
+        "phi": None,
+    }
+
+
+@pytest.mark.parametrize(("family", "why"), [("gemma2", "a norm stands"), ("mixtral", "it has experts")])
+def test_models_without_a_block_to_solve_are_named(family: str, why: str) -> None:
+    of = model(family)
+    assert {reason.startswith(why) for reason in left_out(of).values()} == {True}
+    assert list(left_out(of)) == [b.name for b in of.anatomy.blocks]
+    with pytest.raises(InputError, match=f"No block of {of.name} can be folded in closed form: {why}"):
+        closed_form(of, examples(of, 3))
+
+
+def test_blocks_that_cannot_be_solved_are_passed_by() -> None:
+    """A model of dense blocks and mixtures: the dense ones are folded, and the stream goes on through the rest."""
+    of = model("deepseek_v3")
+    made = examples(of, 30)
+    passed = left_out(of)
+    assert 0 < len(passed) < len(of.anatomy.blocks)
+    done: list[tuple[int, int]] = []
+    updates = closed_form(of, made, after=lambda *now: done.append(now))
+    assert not any(name.startswith(f"{block}.") for name in updates for block in passed)
+    n = len(of.anatomy.blocks)
+    assert done == [(k + 1, n) for k in range(n)]
+    assert loss(of, made, updates) < loss(of, made)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_low_precision_solves_in_float32(dtype: torch.dtype) -> None:
+    of, exact = model(dtype=dtype), model()
+    updates = closed_form(of, examples(of, 20))
+    assert {u.u.dtype for u in updates.values()} == {torch.float32}
+    goal = closed_form(exact, examples(exact, 20))
+    for name in goal:
+        off = torch.linalg.norm(updates[name].dense() - goal[name].dense()) / goal[name].frobenius()
+        assert float(off) < (0.2 if dtype == torch.bfloat16 else 1e-4), name
+
+
+def test_arguments_are_checked_together() -> None:
+    of = model()
+    with pytest.raises(InputError, match=r"(?s)`ridge` is 0.*`answer_weight` is -1.*`rank` is 0.*`energy` is 2"):
+        closed_form(of, examples(of, 2), ridge=0, answer_weight=-1, rank=0, energy=2)
+    with pytest.raises(InputError, match="`rank` is 0"):
+        mean_rank_one(of, examples(of, 2), rank=0)
+    with pytest.raises(InputError, match="no examples"):
+        closed_form(of, examples(of, 0))
+
+
+# --- the simple ones ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "phi"])
+def test_the_simple_folds_help_and_have_their_rank(family: str) -> None:
+    of = model(family)
+    made = examples(of, 40)
+    vectors, means = thought_vector(of, made), mean_rank_one(of, made, rank=3)
+    assert {u.columns for u in vectors.values()} == {1}
+    assert {u.columns for u in means.values()} == {3}
+    assert len(vectors) == 3
+    assert loss(of, made, vectors) < loss(of, made)
+    assert loss(of, made, means) < loss(of, made)
+
+
+def test_one_token_gives_the_theorem() -> None:
+    """With one answer token the mean of the rank-one updates is the theorem's own, and exact."""
+    of = model()
+    made = examples(of, 1)
+    made = Examples(made.frame, made.queries, made.asked, (made.said[0][:1],))
+    updates = mean_rank_one(of, made)
+    assert {int(u.rank(1e-9)) for u in updates.values()} == {1}
+    torch.testing.assert_close(answers(of, made, updates), answers(of, made, prompted=True), rtol=0, atol=1e-9)
+
+
+# --- the regression ----------------------------------------------------------------------------------
+
+
+def tokens(n: int, *sizes: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(n, size, generator=generator, dtype=torch.float64) for size in sizes]
+
+
+def fitted(x: Tensor, y: Tensor, w: Tensor, penalty: float = 0.3, parts: int = 1, **how: float) -> Ridge:
+    fit = Ridge(penalty, **how)  # type: ignore[arg-type]
+    for a, b, c in zip(x.chunk(parts), y.chunk(parts), w.chunk(parts), strict=True):
+        fit.add(a, b, c)
+    return fit
+
+
+def test_ridge_is_a_dense_solve_also_in_parts() -> None:
+    x, y = tokens(60, 12, 7)
+    w = torch.rand(60, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    w[::5] = 0
+    G = x.mT @ (w.unsqueeze(-1) * x)
+    M = torch.linalg.solve(G + 0.3 * G.diagonal().mean() * torch.eye(12).double(), x.mT @ (w.unsqueeze(-1) * y)).mT
+    for parts in (1, 6):
+        torch.testing.assert_close(fitted(x, y, w, parts=parts).update().dense(), M, rtol=0, atol=1e-12)
+    (W,) = tokens(20, 7)
+    torch.testing.assert_close(fitted(x, y, w).update(W).dense(), W @ M, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("out", "inside"), [(7, 12), (12, 7), (9, 9)])
+@pytest.mark.parametrize("rank", [1, 3, 6])
+def test_the_cut_is_the_best_of_its_rank_in_its_metric(out: int, inside: int, rank: int) -> None:
+    x, D = tokens(40, inside)[0], tokens(out, inside)[0]
+    G = x.mT @ x + torch.eye(inside)
+    values, vectors = torch.linalg.eigh(G)
+    root = vectors * values.sqrt() @ vectors.mT  # another root than the one that is used
+    U, s, Vh = torch.linalg.svd(D @ root, full_matrices=False)
+    best = (U[:, :rank] * s[:rank]) @ Vh[:rank] @ torch.linalg.inv(root)
+    made = cut(D, torch.linalg.cholesky(G), rank)
+    assert made.columns == rank
+    torch.testing.assert_close(made.dense(), best, rtol=0, atol=1e-9)
+    plain = cut(D, None, rank)
+    miss = [torch.linalg.norm((D - u.dense()) @ root) for u in (made, plain)]
+    assert miss[0] <= miss[1]
+
+
+@pytest.mark.parametrize(("out", "inside"), [(7, 12), (12, 7)])
+def test_energy_chooses_the_fewest_columns(out: int, inside: int) -> None:
+    (D,) = tokens(out, inside)
+    s = torch.linalg.svdvals(D).square()
+    for energy in (0.5, 0.9, 0.999, 1.0):
+        made = cut(D, None, energy=energy)
+        kept = [float(s[:r].sum() / s.sum()) for r in (made.columns - 1, made.columns)]
+        assert kept[0] < energy <= kept[1] + 1e-12
+    assert cut(D, None, 2, 0.999).columns == 2
+    whole = cut(D, None)
+    assert whole.columns == min(out, inside)
+    assert torch.equal(whole.dense(), D)
+    assert cut(torch.zeros_like(D), None, energy=0.9).dense().abs().max() == 0
+
+
+def test_a_ridge_too_small_for_the_precision_is_raised_and_said() -> None:
+    x, y = (t.float() for t in tokens(3, 40, 5))
+    with pytest.warns(RuntimeWarning, match=r"ridge of 1e-12 is too small for a matrix: 1e-[0-9]* was taken"):
+        made = fitted(x, y, torch.ones(3), 1e-12).update()
+    torch.testing.assert_close(x @ made.dense().mT, y, rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("broken", [(torch.nan,), (torch.inf,), ()])
+def test_broken_inputs_are_refused(broken: Sequence[float]) -> None:
+    fit = Ridge(0.3, name="that matrix")
+    for value in broken:
+        fit.add(torch.full((3, 4), value), torch.ones(3, 2), torch.ones(3))
+    with pytest.raises(InputError, match="that matrix cannot be fitted"):
+        fit.update()
