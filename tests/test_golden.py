@@ -181,7 +181,7 @@ def test_a_trained_model_answers_as_it_did(name: str, tmp_path: Path) -> None:
     assert far(answers(training.build(recipe), inputs), inputs["answers"]) > 1e-3
     assert {key: found[key] for key in ("loss", "device")} == {key: said[key] for key in ("loss", "device")}
     assert json.loads(recipe.model_dump_json()).items() >= said["recipe"].items()
-    assert training.load(GOLDEN / "lab" / name / "done" / "model.safetensors")[1] == recipe
+    assert training.load_trained(GOLDEN / "lab" / name / "done" / "model.safetensors")[1] == recipe
     assert recipe != training.changed(recipe, ["seed=7"])
     # There is nothing left to do for it.
     shutil.copytree(GOLDEN / "lab" / name / "done", tmp_path / "done")

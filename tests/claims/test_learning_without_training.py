@@ -29,7 +29,7 @@ from inweights.claims.learning_without_training_dynamics import (
     products,
     token_factors,
 )
-from inweights.lab.section4 import Finetuning, LinearTask, OneBlock, implicit_path, train
+from inweights.lab.section4 import Finetuning, LinearTask, OneBlock, implicit_path, train_block
 from inweights.models import patch, verify
 from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import Patch
@@ -201,7 +201,7 @@ SMALL = OneBlock(examples=20, steps=150, batch=64)
 
 @pytest.fixture(scope="module")
 def small() -> experiments.Trained:
-    block = train(SMALL).block
+    block = train_block(SMALL).block
     return experiments.Trained(SMALL, block, SMALL.task.prompts(100, 20, seed=9), [], {})
 
 
@@ -214,19 +214,19 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_training_is_kept_and_a_damaged_file_is_not_trusted(own_cache: Path) -> None:
     trainings: list[Tensor] = []
 
-    def train() -> dict[str, Tensor]:
+    def train_block() -> dict[str, Tensor]:
         trainings.append(torch.full((2,), float(len(trainings))))
         return {"w": trainings[-1]}
 
     for _ in range(2):
-        assert torch.equal(kept("one", train)["w"], torch.zeros(2))
-    assert torch.equal(kept("another", train)["w"], torch.ones(2))
+        assert torch.equal(kept("one", train_block)["w"], torch.zeros(2))
+    assert torch.equal(kept("another", train_block)["w"], torch.ones(2))
     (file,) = own_cache.glob("one-*")
     whole = bytearray(file.read_bytes())
     whole[-1] ^= 1
     file.write_bytes(whole)
-    assert torch.equal(kept("one", train)["w"], torch.full((2,), 2.0))
-    assert torch.equal(kept("one", train)["w"], torch.full((2,), 2.0))
+    assert torch.equal(kept("one", train_block)["w"], torch.full((2,), 2.0))
+    assert torch.equal(kept("one", train_block)["w"], torch.full((2,), 2.0))
 
 
 def test_what_is_kept_of_section_4_is_what_was_trained(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_what_is_kept_of_section_4_is_what_was_trained(own_cache: Path, monkeypa
     assert first.steps == list(range(0, 41, 2))
     assert len(first.losses["context"]) == 21
     assert first.losses["context"][-1] == experiments.three_losses(first.block, first.test, 1)["context"]
-    fresh = train(OneBlock(examples=5, steps=40, batch=8, seed=1)).block.state_dict()
+    fresh = train_block(OneBlock(examples=5, steps=40, batch=8, seed=1)).block.state_dict()
     for name, value in again.block.state_dict().items():
         assert torch.equal(value, fresh[name])
 

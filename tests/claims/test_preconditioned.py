@@ -13,7 +13,7 @@ from inweights.claims._descent import best_descent
 from inweights.claims._judge import Judged
 from inweights.claims.preconditioned import D, N, from_identity
 from inweights.lab.models import LSA, Learner, LSAModel, gd_construction, gdpp_construction
-from inweights.lab.models._forms import Sparse
+from inweights.lab.models._forms import SparseForm
 from inweights.lab.tasks import Linear, Rotated, Sample
 
 Maker = Callable[[Trial], Learner]
@@ -34,7 +34,7 @@ def three_steps(trial: Trial) -> LSAModel:
 
 def whitening(_: Trial) -> LSAModel:
     model = LSAModel(LSA(layers=3, form="sparse"), D, 1)
-    assert isinstance(model.form, Sparse)
+    assert isinstance(model.form, SparseForm)
     inverse = torch.linalg.inv(Rotated().covariance())
     model.form.a.data = torch.stack([a * inverse for a in (0.5, 1.0, 2.0)]).unsqueeze(1)
     model.form.b.data[:2] = torch.stack([b * torch.eye(D) for b in (0.9, 0.6)]).unsqueeze(1)
@@ -87,7 +87,7 @@ def test_layers_are_the_papers() -> None:
     sample = Linear(dims=D).sample(Trial(0).draw(4, dtype=torch.float64), N + 1)
     a = preconditioned.preconditioners(Trial(0))[0]
     model = LSAModel(LSA(layers=3, form="sparse"), D, 1).double().requires_grad_(False)
-    assert isinstance(model.form, Sparse)
+    assert isinstance(model.form, SparseForm)
     model.form.a.copy_(a.unsqueeze(1))
     model.form.b.zero_()
     Z = torch.cat([sample.xs, sample.ys.unsqueeze(-1)], -1).mT.clone()
@@ -121,7 +121,7 @@ def test_and_not_where_nothing_was_learned(
 def plain(trial: Trial) -> LSAModel:
     """Three steps of plain gradient descent, which knows no covariance."""
     model = whitening(trial)
-    assert isinstance(model.form, Sparse)
+    assert isinstance(model.form, SparseForm)
     model.form.a.data = torch.stack([a * torch.eye(D) for a in (0.5, 1.0, 2.0)]).unsqueeze(1)
     return model
 
@@ -129,7 +129,7 @@ def plain(trial: Trial) -> LSAModel:
 def bent(trial: Trial) -> LSAModel:
     """The right A beside a B that is no multiple of the identity."""
     model = whitening(trial)
-    assert isinstance(model.form, Sparse)
+    assert isinstance(model.form, SparseForm)
     model.form.b.data[:2] = torch.diag(torch.tensor([0.1, 0.5, 1.0, 1.5, 2.0]))
     return model
 
@@ -145,7 +145,7 @@ def test_the_last_b_changes_no_answer() -> None:
     """Which is why nobody asks what it is."""
     sample = Linear(dims=D).sample(Trial(0).draw(8), N + 1)
     one, other = whitening(Trial(0)), whitening(Trial(0))
-    assert isinstance(other.form, Sparse)
+    assert isinstance(other.form, SparseForm)
     other.form.b.data[-1] += torch.randn(1, D, D)
     assert torch.equal(one(sample.xs, sample.ys), other(sample.xs, sample.ys))
     other.form.b.data[0] += 1.0

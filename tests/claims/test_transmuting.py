@@ -17,7 +17,7 @@ from inweights.claims._trial import NotHereError, UnmetError
 from inweights.claims._words import PAST, Task, arithmetic, by_examples, numbers, told_to
 from inweights.claims.transmuting import mean_of_patches, thought_matrix, tokens
 from inweights.folding import Examples, Frame, answered
-from inweights.folding._ridge import Ridge
+from inweights.folding._ridge import RidgeFit
 from inweights.models import Model
 from inweights.models._patch import full_precision
 
@@ -109,7 +109,7 @@ def test_few_tokens_make_the_same_ridge_as_many_would() -> None:
     random = torch.Generator().manual_seed(0)
     x, y, W = (torch.randn(shape, generator=random, dtype=torch.float64) for shape in ((9, 20), (9, 5), (7, 5)))
     weight = torch.tensor([1.0] * 6 + [0.0] * 3)
-    few, many = Few(0.3), Ridge(0.3)
+    few, many = Few(0.3), RidgeFit(0.3)
     for fit in (few, many):
         fit.add(x[:4], y[:4], weight[:4])
         fit.add(x[4:], y[4:], weight[4:])

@@ -13,7 +13,17 @@ from torch import Tensor
 from inweights.claims import CLAIMS, Trial, Verdict, criteria, judge, what_can
 from inweights.claims._keep import Kept
 from inweights.lab import zoo
-from inweights.lab.predictors import OLS, Averaging, Lasso, LinearPredictor, Nearest, Network, Ridge, Tree, Zero
+from inweights.lab.predictors import (
+    OLS,
+    Averaging,
+    Lasso,
+    LinearPredictor,
+    Nearest,
+    Network,
+    RegressionTree,
+    Ridge,
+    Zero,
+)
 from inweights.lab.tasks import Linear
 
 
@@ -65,7 +75,7 @@ def test_what_passes_and_what_fails(id: str, good: dict[str, Any], bad: dict[str
 
 
 def test_a_greedy_tree_is_not_better_than_itself() -> None:
-    assert verdict("garg-tree", {"tree-3": Tree(depth=3, signs=True)}) is Verdict.INCONCLUSIVE
+    assert verdict("garg-tree", {"tree-3": RegressionTree(depth=3, signs=True)}) is Verdict.INCONCLUSIVE
 
 
 def test_least_squares_at_most_numbers_of_examples_is_not_enough() -> None:

@@ -15,7 +15,7 @@ from inweights.folding._examples import Examples
 from inweights.folding._frame import Frame
 from inweights.folding._layers import _Layers
 from inweights.folding._parts import left_out, parts_of, with_attention
-from inweights.folding._ridge import Ridge, cut
+from inweights.folding._ridge import RidgeFit, cut
 from inweights.folding._simple import mean_rank_one, thought_vector
 from inweights.models import Model
 from inweights.models._load import as_model
@@ -204,7 +204,7 @@ def test_the_first_token_is_not_fitted(fold: Callable[..., dict[str, Update]], m
     seen: list[Tensor] = []
     fit = _Layers._fit
 
-    def noting(self: _Layers, f: Ridge, i: int, x: Tensor, missing: Tensor) -> None:
+    def noting(self: _Layers, f: RidgeFit, i: int, x: Tensor, missing: Tensor) -> None:
         seen.append(self.weights[i])
         fit(self, f, i, x, missing)
 
@@ -340,8 +340,8 @@ def tokens(n: int, *sizes: int) -> list[Tensor]:
     return [torch.randn(n, size, generator=generator, dtype=torch.float64) for size in sizes]
 
 
-def fitted(x: Tensor, y: Tensor, w: Tensor, penalty: float = 0.3, parts: int = 1, **how: float) -> Ridge:
-    fit = Ridge(penalty, **how)  # type: ignore[arg-type]
+def fitted(x: Tensor, y: Tensor, w: Tensor, penalty: float = 0.3, parts: int = 1, **how: float) -> RidgeFit:
+    fit = RidgeFit(penalty, **how)  # type: ignore[arg-type]
     for a, b, c in zip(x.chunk(parts), y.chunk(parts), w.chunk(parts), strict=True):
         fit.add(a, b, c)
     return fit
@@ -400,7 +400,7 @@ def test_a_ridge_too_small_for_the_precision_is_raised_and_said() -> None:
 
 @pytest.mark.parametrize("broken", [(torch.nan,), (torch.inf,), ()])
 def test_broken_inputs_are_refused(broken: Sequence[float]) -> None:
-    fit = Ridge(0.3, name="that matrix")
+    fit = RidgeFit(0.3, name="that matrix")
     for value in broken:
         fit.add(torch.full((3, 4), value), torch.ones(3, 2), torch.ones(3))
     with pytest.raises(InputError, match="that matrix cannot be fitted"):

@@ -21,7 +21,7 @@ from inweights.folding import (
     make,
     measure,
     questions,
-    solve,
+    solve_updates,
     working,
 )
 from inweights.folding._card import Card
@@ -150,7 +150,7 @@ def test_random_updates_of_equal_norms_recover_nothing() -> None:
     """The control must fail where the fold does well, on the same calibration tokens."""
     model = talker()
     examples = some(model, 16)
-    fold = Fold(solve(model, examples, steps=replace(FEW, count=40)).updates, Card())
+    fold = Fold(solve_updates(model, examples, steps=replace(FEW, count=40)).updates, Card())
     found = measure("calibration", examples, fold)
     assert found.recovered.value > 0.3
     assert found.controls["random updates of equal norms"].value < 0.1
@@ -160,7 +160,9 @@ def test_random_updates_of_equal_norms_recover_nothing() -> None:
 def test_every_method_folds_both_kinds_of_models(model: Model, method: str) -> None:
     model = Model(model.model.float(), model.tokenizer, model.name)
     examples = some(model)
-    found = solve(model, examples, method, rank=2, steps=FEW if method in ("match", "distil", "polish") else None)
+    found = solve_updates(
+        model, examples, method, rank=2, steps=FEW if method in ("match", "distil", "polish") else None
+    )
     assert found.seconds > 0
     fold = Fold(found.updates, Card())
     assert fold.rank <= 2
@@ -170,9 +172,9 @@ def test_every_method_folds_both_kinds_of_models(model: Model, method: str) -> N
 def test_bad_methods_and_ranks_are_refused() -> None:
     model = talker()
     with pytest.raises(InputError, match="match"):
-        solve(model, some(model, 2), "mach")
+        solve_updates(model, some(model, 2), "mach")
     with pytest.raises(InputError, match="rank"):
-        solve(model, some(model, 2), rank=0)
+        solve_updates(model, some(model, 2), rank=0)
 
 
 def test_steps_grow_with_the_examples() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from inweights.bench._suite import FRENCH, PIRATE
-from inweights.folding import Fold, Frame, Steps, answered, measure, questions, solve, working
+from inweights.folding import Fold, Frame, Steps, answered, measure, questions, solve_updates, working
 from inweights.folding._card import Card
 from inweights.models import load
 
@@ -22,7 +22,7 @@ def test_a_pirate_without_the_prompt() -> None:
     for name, context in (("pirate", PIRATE), ("french", FRENCH)):
         examples = answered(Frame.of(low, context), CALIBRATION, seed=1, new=24)
         steps = Steps(count=16 if name == "pirate" else 12, rate=3e-3, batch=4)
-        folds[name] = Fold(solve(model, examples, low=low, steps=steps).updates, Card(), model)
+        folds[name] = Fold(solve_updates(model, examples, low=low, steps=steps).updates, Card(), model)
     held_out = answered(Frame.of(model, PIRATE), HELD_OUT, new=24, temperature=0.0)
     found = measure("held out", held_out, folds["pirate"], others={"french": folds["french"]})
     assert found.recovered.value > 0.33

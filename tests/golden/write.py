@@ -152,7 +152,7 @@ def lab(folder: Path) -> None:
             done = training.train(recipe, folder / name / "done")
         sample = recipe.make_task().sample(Draw(99, torch.zeros((), dtype=torch.int64), 3), recipe.points)
         inputs = {"xs": sample.xs.double(), "ys": sample.ys.double()}
-        found = answers(training.load(done.path)[0], inputs)
+        found = answers(training.load_trained(done.path)[0], inputs)
         save_file({**inputs, "answers": found}, folder / name / "expected.safetensors")
         said = {"loss": done.loss, "device": "cpu", "stopped": STOPPED, "recipe": recipe.model_dump(mode="json")}
         write_json(folder / name / "expected.json", said)
@@ -160,7 +160,7 @@ def lab(folder: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """The results of two cells; the files of their trainings are left out."""
-    cells = sweeps.cells(training.load(Path("lab/lsa/done/model.safetensors"))[1], ["seed=0,1"])
+    cells = sweeps.cells(training.load_trained(Path("lab/lsa/done/model.safetensors"))[1], ["seed=0,1"])
     results = sweeps.sweep(cells, folder / "out", prompts=PROMPTS, jobs=1)
     for path in (folder / "out").rglob("*"):
         if path.is_file() and path.name != "result.json":

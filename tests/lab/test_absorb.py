@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from inweights import InputError
-from inweights.lab import Draw, absorb, alone
+from inweights.lab import Draw, absorb_decoder, alone
 from inweights.lab.models import MODELS
 from inweights.lab.tasks import TASKS
 from inweights.lab.zoo import trained
@@ -24,7 +24,7 @@ def test_each_input_alone_is_answered_as_in_its_prompt(tokens: str, output: Lite
         p.data = torch.randn_like(p) / p.shape[-1] ** 0.5  # no parameter hides behind a zero or a one
     sample = task.sample(Draw(0, 0, 3), 7)
     xs, ys = sample.xs.double(), sample.ys.double()
-    wanted, changes = model(xs, ys), absorb(model, xs, ys, output=output)
+    wanted, changes = model(xs, ys), absorb_decoder(model, xs, ys, output=output)
     assert (alone(model, xs, ys, changes) - wanted).abs().max() < 1e-10
     # The controls: random changes of equal norms, and none. The first input has no examples before it.
     for other in (changes.random_like(), None):
@@ -38,7 +38,7 @@ def test_a_trained_decoder() -> None:
     sample = task.sample(Draw(7, 0, 2), recipe.points)
     model, xs, ys = model.double(), sample.xs.double(), sample.ys.double()
     wanted = model(xs, ys)
-    assert (alone(model, xs, ys, absorb(model, xs, ys)) - wanted).abs().max() < 1e-9
+    assert (alone(model, xs, ys, absorb_decoder(model, xs, ys)) - wanted).abs().max() < 1e-9
     assert (alone(model, xs, ys) - wanted).abs().max() > 0.1
 
 
@@ -46,4 +46,4 @@ def test_only_decoders() -> None:
     model, recipe, _ = trained("lsa-1")
     sample = recipe.make_task().sample(Draw(0, 0, 2), recipe.points)
     with pytest.raises(InputError, match="decoders"):
-        absorb(model, sample.xs, sample.ys)
+        absorb_decoder(model, sample.xs, sample.ys)

@@ -12,7 +12,7 @@ import pytest
 from inweights import InputError
 from inweights.lab import _own
 from inweights.lab.tasks import TASKS
-from inweights.lab.training import changed, load, read, train
+from inweights.lab.training import changed, load_trained, read, train
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "lab.md").read_text(encoding="utf-8")
 
@@ -50,14 +50,14 @@ def test_a_task_of_ones_own(cubic: Path, tmp_path: Path) -> None:
     _own.load([cubic])
     recipe = changed(read("linear-5"), ["task.kind=cubic", "task.dims=2", "steps=3", "model.layers=1", "points=4"])
     done = train(recipe, tmp_path / "out")
-    assert load(done.path)[2]["own"] == _own.own_modules(recipe.make_task())
+    assert load_trained(done.path)[2]["own"] == _own.own_modules(recipe.make_task())
     mean, error = _own.power(recipe.make_task())
     assert abs(mean - 30) < 5 * error
     # Another form of the file is another task: the training is not gone on with.
     sys.modules.pop(type(recipe.make_task()).__module__)
     TASKS.restore({n: k for n, k in TASKS.kinds().items() if n != "cubic"})
     with pytest.raises(InputError, match="made with a task 'cubic' from a file of its own: name that file with --load"):
-        load(done.path)
+        load_trained(done.path)
     cubic.write_text(cubic.read_text() + "\n# changed\n")
     _own.load([cubic])
     with pytest.raises(InputError, match="another form of the file that --load names"):

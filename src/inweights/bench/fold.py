@@ -37,7 +37,7 @@ from inweights.folding import (
     made_up,
     measure,
     questions,
-    solve,
+    solve_updates,
     steps_for,
     working,
 )
@@ -130,9 +130,9 @@ def _warm_up(model: Model, low: Model, examples: Examples) -> Fold:
     prompt, to confuse the first one with."""
     if model.device.type == "cuda":
         for method, steps in (("match", steps_for(model, len(examples))), ("distil", DISTILLED)):
-            solve(model, examples, method, low=low, steps=replace(steps, count=2))
+            solve_updates(model, examples, method, low=low, steps=replace(steps, count=2))
     frame = Frame.of(low, DEVELOPMENT["list"])
-    return Fold(solve(model, answered(frame, made_up(frame, 64, seed=9), seed=9), low=low).updates, Card())
+    return Fold(solve_updates(model, answered(frame, made_up(frame, 64, seed=9), seed=9), low=low).updates, Card())
 
 
 def _piece(
@@ -144,9 +144,9 @@ def _piece(
     apart = queries[int(setting["queries"]) :]
     examples = answered(quick, queries[: int(setting["queries"])], seed=1)
     another = another or _warm_up(model, low, examples)
-    ours = solve(model, examples, "match", low=low)
+    ours = solve_updates(model, examples, "match", low=low)
     steps = Steps(**setting["rival"])
-    rival = solve(model, examples, "distil", low=low, steps=steps)
+    rival = solve_updates(model, examples, "distil", low=low, steps=steps)
     fold, theirs = (Fold(s.updates, Card(method="fold")) for s in (ours, rival))
     sets: dict[str, Examples] = {}
     if task.chat:

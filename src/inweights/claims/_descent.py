@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from inweights.claims._trial import Trial
-from inweights.lab import Draw, Source
+from inweights.lab import Draw, PromptSource
 from inweights.lab.models import LSA, LSAModel, gdpp_construction
 from inweights.lab.tasks import Linear, Sample
 
@@ -20,7 +20,7 @@ TESTED, FITTED = 0, 1
 """Steps of a trial's draws: what is measured on is not what was fitted to."""
 
 
-def prompts(trial: Trial, source: Source, count: int, examples: int, step: int = TESTED) -> Sample:
+def prompts(trial: Trial, source: PromptSource, count: int, examples: int, step: int = TESTED) -> Sample:
     """In double precision."""
     return source.sample(trial.draw(count, step, dtype=torch.float64), examples + 1)
 
@@ -51,7 +51,7 @@ class OtherLaw(NamedTuple):
 class NoiseForLabels(NamedTuple):
     """Prompts of a source in which so many examples have a standard normal number as their label."""
 
-    source: Source
+    source: PromptSource
     replaced: int
 
     def sample(self, draw: Draw, points: int) -> Sample:
@@ -93,7 +93,7 @@ class Descent(NamedTuple):
 
 def best_descent(
     trial: Trial,
-    source: Source,
+    source: PromptSource,
     examples: int,
     steps: int,
     *,
@@ -122,7 +122,7 @@ GROWTHS = (2.0, 3.0, 5.0, 9.0)
 step, what is left of them is at most `4/27 / γ` after it, and γ can be 9 times as large."""
 
 
-def best_plus(trial: Trial, source: Source, examples: int, learned: Descent, count: int) -> Descent:
+def best_plus(trial: Trial, source: PromptSource, examples: int, learned: Descent, count: int) -> Descent:
     """The best GD++ that is found, with an η and a γ for each step. There are many local minima, in which a training
     ends as well: so searches begin at what was `learned`, and at γ and η that grow at several rates. They are made on
     some prompts, with those of the largest eigenvalues among them, where a step that is too large costs most; the best
@@ -154,7 +154,7 @@ def _rank(values: Tensor, descent: Descent) -> float:
     return left_error(values, descent).nan_to_num(torch.inf).item()
 
 
-def eigenvalues(trial: Trial, source: Source, examples: int, count: int) -> Tensor:
+def eigenvalues(trial: Trial, source: PromptSource, examples: int, count: int) -> Tensor:
     """Of `Σ x xᵀ` over the examples of prompts to fit to, `(count, dims)`."""
     xs = prompts(trial, source, count, examples, FITTED).xs[:, :-1]
     return torch.linalg.eigvalsh(xs.mT @ xs)

@@ -16,7 +16,7 @@ from inweights.claims._code import room
 from inweights.engines import Beat, no_beat
 from inweights.lab import Draw, zoo
 from inweights.lab.models import Learner
-from inweights.lab.training import CHECKPOINT, MODEL, Recipe, changed, load, names, read, read_about, train
+from inweights.lab.training import CHECKPOINT, MODEL, Recipe, changed, load_trained, names, read, read_about, train
 
 if TYPE_CHECKING:
     from inweights.models import Model
@@ -75,7 +75,7 @@ class Trial:
         for file in (folder / MODEL, folder / CHECKPOINT):
             try:
                 if file.is_file() and read_about(file) and file.name == MODEL:
-                    return load(file)[0].to(self.device)
+                    return load_trained(file)[0].to(self.device)
             except InputError:  # it is damaged, and in a cache nobody should have to delete it
                 file.unlink(missing_ok=True)
         if not self.train:

@@ -17,7 +17,7 @@ import math
 import torch
 from torch import Tensor
 
-from inweights.lab.models import Block, Decoder, DecoderModel
+from inweights.lab.models import Decoder, DecoderBlock, DecoderModel
 
 BIG, SMALL, SHARP = 1e8, 1e-5, 100.0
 
@@ -43,9 +43,9 @@ class Written:
             self.model.positions.data[row] += self.at[name][0]
         self.model.requires_grad_(False)
 
-    def block(self, layer: int) -> Block:
+    def block(self, layer: int) -> DecoderBlock:
         found = self.model.blocks[layer]
-        assert isinstance(found, Block)
+        assert isinstance(found, DecoderBlock)
         return found
 
     def read(self, forms: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from inweights.claims._descent import (
 )
 from inweights.claims._papers import OSWALD
 from inweights.claims._trial import Trial
-from inweights.lab import Source
+from inweights.lab import PromptSource
 from inweights.lab.models import LSA, LSAModel, SeparateModel, gd_construction, interpolate
 from inweights.lab.tasks import SHIFTS, Sample, Uniform
 from inweights.lab.training import build
@@ -130,7 +130,7 @@ def out_of_distribution(trial: Trial) -> Found:
         shift: [SHIFTS.make(shift, factor=factor).on(task()) for factor in (*factors, beyond)]
         for shift, beyond in (("scaled-inputs", 2.0), ("scaled-weights", 5.0))
     }
-    sources: dict[str, Sequence[Source]] = {
+    sources: dict[str, Sequence[PromptSource]] = {
         **scaled,
         "another law": [OtherLaw(law, D) for law in ("normal", "laplace", "exponential")],
         "noise for labels": [NoiseForLabels(task(), count) for count in (2, 4, 6, 8)],

@@ -24,7 +24,7 @@ from inweights.lab.section4 import (
     finetuning,
     implicit_path,
     predict,
-    train,
+    train_block,
 )
 from inweights.theory import Changes
 
@@ -72,7 +72,7 @@ def training(settings: OneBlock, test: Prompts, moments: Container[int]) -> dict
         if step in moments:
             seen.append(three_losses(block, test, settings.seed))
 
-    block = train(settings, look).block
+    block = train_block(settings, look).block
     losses = {name: torch.tensor([each[name] for each in seen], dtype=torch.float64) for name in LOSSES}
     return losses | block.state_dict()
 

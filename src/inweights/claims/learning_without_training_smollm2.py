@@ -7,7 +7,7 @@ import dataclasses
 from inweights.claims._claim import Found, claim
 from inweights.claims._papers import DHERIN
 from inweights.claims._trial import Trial
-from inweights.models import Model, Patch, Prompt, generate, goals, patch, solve, verify
+from inweights.models import Model, Patch, Prompt, generate, goals, patch, solve_patches, verify
 from inweights.running import full_precision
 
 PROMPTS = [
@@ -66,7 +66,7 @@ def only_last(prompt: Prompt) -> Patch:
     with full_precision(model.model):
         wanted, _ = goals(model.model, anatomy, prompt.ids, prompt.query_rows)
         own = prompt.reduced_ids, prompt.reduced_positions, prompt.reduced_rows
-        blocks = solve(model.model, anatomy, wanted, *own, "token")
+        blocks = solve_patches(model.model, anatomy, wanted, *own, "token")
     return Patch("token", tuple(blocks), prompt.asked, model.fingerprint)
 
 

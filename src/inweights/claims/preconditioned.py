@@ -11,7 +11,7 @@ from inweights.claims._claim import Found, claim
 from inweights.claims._descent import best_descent, excess, mean_square, prompts, trained
 from inweights.claims._papers import AHN
 from inweights.claims._trial import Trial
-from inweights.lab.models import LSA, Learner, LSAModel, Sparse, gd_construction
+from inweights.lab.models import LSA, Learner, LSAModel, SparseForm, gd_construction
 from inweights.lab.predictors import PreconditionedGD
 from inweights.lab.tasks import Linear, Rotated, Sample
 from inweights.lab.training import build
@@ -92,9 +92,9 @@ def apart_from_descent(sample: Sample, matrices: Tensor, by: Tensor) -> Tensor:
     return torch.cat(found)
 
 
-def sparse(model: Learner) -> Sparse:
+def sparse(model: Learner) -> SparseForm:
     assert isinstance(model, LSAModel)
-    assert isinstance(model.form, Sparse)
+    assert isinstance(model.form, SparseForm)
     return model.form
 
 

@@ -11,7 +11,7 @@ from inweights.claims._claim import Found, Plot, claim
 from inweights.claims._papers import MAZZAWI
 from inweights.claims._random_blocks import WIDTH
 from inweights.claims._trial import Trial
-from inweights.folding import Ridge
+from inweights.folding import RidgeFit
 from inweights.theory import implicit_update, static_update
 
 INSTRUCTION, COMPLETION = 8, 12
@@ -33,7 +33,7 @@ def tokens(trial: Trial, completions: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def thought_matrix(W: Tensor, a: Tensor, delta: Tensor) -> Tensor:
     """`Δ(I) = (Σ W δ aᵀ) Z⁻¹` with `Z = Σ a aᵀ`."""
-    fit = Ridge(0.0)
+    fit = RidgeFit(0.0)
     fit.add(a, delta, torch.ones(len(a)))
     return fit.update(W).dense()
 

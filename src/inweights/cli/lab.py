@@ -31,7 +31,7 @@ lab.command("sweep")(sweep_command)
 @lab.command("list")
 def list_command(load: Load = None, as_json: Json = False) -> None:
     """List recipes, trained models, tasks, models and predictors."""
-    from inweights.lab import load as load_own
+    from inweights.lab import load_own as load_own
     from inweights.lab import zoo
     from inweights.lab.models import MODELS
     from inweights.lab.predictors import PREDICTORS
@@ -79,7 +79,7 @@ def train_command(
     as_json: Json = False,
 ) -> None:
     """Train a model by a recipe; goes on where it was stopped. Ctrl-C saves first."""
-    from inweights.lab import load as load_own
+    from inweights.lab import load_own as load_own
     from inweights.lab.training import Progress, StoppedError, check_model, read, train
 
     load_own(load)

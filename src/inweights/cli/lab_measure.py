@@ -131,7 +131,7 @@ def _measured(
 ) -> Measured:
     """All on the same prompts."""
     from inweights.lab import UNITS, curves, rivals, shifted_power
-    from inweights.lab import load as load_own
+    from inweights.lab import load_own as load_own
     from inweights.lab.tasks import SHIFTS
     from inweights.lab.zoo import trained
 

@@ -25,7 +25,7 @@ def show_command(
 ) -> None:
     """Show what a name stands for: what it does, its settings and defaults, a recipe as a whole, what was measured."""
     from inweights.lab import Kind, described
-    from inweights.lab import load as load_own
+    from inweights.lab import load_own as load_own
 
     load_own(load)
     found = described(name)

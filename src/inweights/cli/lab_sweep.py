@@ -34,8 +34,8 @@ def sweep_command(
     as_json: Json = False,
 ) -> None:
     """Train a recipe with every combination of some settings; goes on where it was stopped."""
-    from inweights.lab import load as load_own
-    from inweights.lab.sweep import cells, rows, sweep, write_table
+    from inweights.lab import load_own as load_own
+    from inweights.lab.sweep import cells, sweep, table_rows, write_table
     from inweights.lab.training import read
 
     own = load_own(load)
@@ -48,7 +48,7 @@ def sweep_command(
 
         results = sweep(wanted, out, engine=engine, jobs=jobs, address=address, prompts=prompts, own=own, after=after)
     path = write_table(out, wanted, results)
-    found = rows(out, wanted, results)
+    found = table_rows(out, wanted, results)
     failed = [row for row in found if row["status"] == "failed"]
     if as_json:
         emit({"cells": found, "engine": engine, "table": str(path)})

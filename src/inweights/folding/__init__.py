@@ -25,12 +25,12 @@ from inweights.folding._make import make as make
 from inweights.folding._match import DISTILLED as DISTILLED
 from inweights.folding._match import Steps as Steps
 from inweights.folding._methods import METHODS as METHODS
-from inweights.folding._methods import solve as solve
+from inweights.folding._methods import solve_updates as solve_updates
 from inweights.folding._methods import steps_for as steps_for
 from inweights.folding._methods import working as working
 from inweights.folding._parts import Part as Part
 from inweights.folding._parts import parts_of as parts_of
-from inweights.folding._ridge import Ridge as Ridge
+from inweights.folding._ridge import RidgeFit as RidgeFit
 from inweights.folding._savings import savings as savings
 from inweights.folding._showcase import FoldShown as FoldShown
 from inweights.folding._showcase import fold_showcase as fold_showcase

@@ -16,7 +16,7 @@ from torch import Tensor
 from inweights._errors import Problems
 from inweights.folding._examples import Batch, Examples
 from inweights.folding._layers import Rule, ignore, solve_blocks
-from inweights.folding._ridge import Ridge
+from inweights.folding._ridge import RidgeFit
 from inweights.models import Model
 from inweights.running import DEFAULT_LIMIT
 from inweights.theory import Update
@@ -62,7 +62,7 @@ def closed_form(
         each[:, 0] = 0
         return each
 
-    def fit(name: str) -> Ridge:
-        return Ridge(ridge, rank, energy, name)
+    def fit(name: str) -> RidgeFit:
+        return RidgeFit(ridge, rank, energy, name)
 
     return solve_blocks(model, examples, Rule(weight, fit, fit, fit), batch_tokens, limit, after)

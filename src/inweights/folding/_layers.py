@@ -17,7 +17,7 @@ from inweights.running import DEFAULT_LIMIT, Chain, Store, Walk, chain_of, full_
 from inweights.theory import Update, exchanged, wide
 
 
-class Fit(Protocol):
+class Fitting(Protocol):
     """Takes in inputs and what is missing a batch at a time, and says which update that makes; see `Ridge`."""
 
     def add(self, x: Tensor, y: Tensor, weight: Tensor) -> None: ...
@@ -33,9 +33,9 @@ class Rule:
     """
 
     weight: Callable[[Batch], Tensor]
-    last: Callable[[str], Fit]
-    inputs: Callable[[str], Fit] | None = None
-    attention: Callable[[str], Fit] | None = None
+    last: Callable[[str], Fitting]
+    inputs: Callable[[str], Fitting] | None = None
+    attention: Callable[[str], Fitting] | None = None
     aim: Literal["output", "stream"] = "output"
 
 
@@ -129,7 +129,7 @@ class _Layers:
             self.bare[i] = _plus(self.bare[i], made[part.last], self.store.pop(("inner", i)))
         return {c.name: update for c, update in made.items()}
 
-    def _attended(self, part: Part, update: Update, inputs: Fit | None) -> None:
+    def _attended(self, part: Part, update: Update, inputs: Fitting | None) -> None:
         """The streams after attention with its update, and what the MLP's input still lacks then."""
         norm = self.net.get_submodule(part.entry)
         for i in range(len(self.bare)):
@@ -141,7 +141,7 @@ class _Layers:
             if part.child:  # the block goes on from here
                 self.bare[i] = stream
 
-    def _close(self, last: Fit, part: Part, i: int, mine: Seen, goal: Tensor | None = None) -> None:
+    def _close(self, last: Fitting, part: Part, i: int, mine: Seen, goal: Tensor | None = None) -> None:
         """What the last matrix reads and has to add on a batch; the bare stream is after the block but for that."""
         if self.rule.aim == "stream" and part.entry:
             self._add(last, i, mine.inner, goal, mine.stream)
@@ -149,10 +149,10 @@ class _Layers:
             self._add(last, i, mine.inner, self.prompted[i], mine.out)
         self.store["inner", i], self.bare[i] = there(mine.inner), there(mine.out)
 
-    def _add(self, fit: Fit, i: int, x: Tensor | None, goal: Tensor | None, mine: Tensor | None) -> None:
+    def _add(self, fit: Fitting, i: int, x: Tensor | None, goal: Tensor | None, mine: Tensor | None) -> None:
         self._fit(fit, i, there(x), self._prompted(goal) - there(mine)[:, self.ahead :])
 
-    def _fit(self, fit: Fit, i: int, x: Tensor, missing: Tensor) -> None:
+    def _fit(self, fit: Fitting, i: int, x: Tensor, missing: Tensor) -> None:
         fit.add(x[:, self.ahead :], missing, self.weights[i])
 
     def _prompted(self, goal: Tensor | None) -> Tensor:

@@ -18,7 +18,7 @@ from inweights.folding._evaluate import Fidelity, evaluate
 from inweights.folding._fidelity import ENOUGH
 from inweights.folding._fold import Fold
 from inweights.folding._frame import Frame
-from inweights.folding._methods import RANK, solve, working
+from inweights.folding._methods import RANK, solve_updates, working
 from inweights.models import Model, as_model
 
 Calibration = int | str | Path | Sequence[str]
@@ -103,7 +103,7 @@ def make(
     )  # fmt: skip
     require_fold_memory(needed)
     examples = answered(quick, queries, seed + 1, new=new, after=lambda n: after("answers", n, len(queries)))
-    solved = solve(
+    solved = solve_updates(
         model, replace(examples, frame=frame), method, rank=rank, seed=seed, low=low,
         after=lambda done, total: after("solving", done, total),
     )  # fmt: skip

@@ -61,7 +61,7 @@ def steps_for(model: Model, examples: int) -> Steps:
     return replace(base, count=max(48, min(base.count, round(3.5 * examples / base.batch))))
 
 
-def solve(
+def solve_updates(
     model: Model,
     examples: Examples,
     method: str = "match",

@@ -15,7 +15,7 @@ _TRIES = 12
 """How often the penalty is raised tenfold before the inputs are held to be broken."""
 
 
-class Ridge:
+class RidgeFit:
     """The `M` that minimises `Σ w ‖M x − y‖² + λ mean(diag G) ‖M‖²`, where `G = Σ w x xᵀ`.
 
     - `penalty`: `λ`.

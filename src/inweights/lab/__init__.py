@@ -1,11 +1,11 @@
 """The laboratory: synthetic tasks, classical predictors, small in-context learners, training, and trained ones."""
 
-from inweights.lab._absorb import absorb as absorb
+from inweights.lab._absorb import absorb_decoder as absorb_decoder
 from inweights.lab._absorb import alone as alone
 from inweights.lab._bands import Band as Band
 from inweights.lab._bands import bootstrap as bootstrap
 from inweights.lab._curves import UNITS as UNITS
-from inweights.lab._curves import Source as Source
+from inweights.lab._curves import PromptSource as PromptSource
 from inweights.lab._curves import curves as curves
 from inweights.lab._curves import shifted_power as shifted_power
 from inweights.lab._describe import PLAIN as PLAIN
@@ -13,7 +13,7 @@ from inweights.lab._describe import Formula as Formula
 from inweights.lab._describe import Kind as Kind
 from inweights.lab._describe import described as described
 from inweights.lab._draw import Draw as Draw
-from inweights.lab._own import load as load
+from inweights.lab._own import load_own as load_own
 from inweights.lab._probe import read_linearly as read_linearly
 from inweights.lab._probe import states as states
 from inweights.lab._registry import Registry as Registry

@@ -9,13 +9,13 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from inweights._errors import InputError
-from inweights.lab.models._decoder import Block, DecoderModel
+from inweights.lab.models._decoder import DecoderBlock, DecoderModel
 from inweights.lab.models._learner import Learner
 from inweights.theory import Changes, Shift, Update, implicit_update, residual_bias, residual_matrix
 
 
 @torch.no_grad()
-def absorb(model: Learner, xs: Tensor, ys: Tensor, *, output: Literal["matrix", "bias"] = "matrix") -> Changes:
+def absorb_decoder(model: Learner, xs: Tensor, ys: Tensor, *, output: Literal["matrix", "bias"] = "matrix") -> Changes:
     """The changes with which each input alone is answered as after all examples before it.
 
     In every block, the matrix that reads the stream behind attention gets the update of rank 1 of the theorem, and the
@@ -40,7 +40,7 @@ def absorb(model: Learner, xs: Tensor, ys: Tensor, *, output: Literal["matrix", 
     h = decoder.enter(xs, ys)
     items: list[Update | Shift] = []
     for i, block in enumerate(decoder.blocks):
-        assert isinstance(block, Block)
+        assert isinstance(block, DecoderBlock)
         x = decoder.inputs(h)
         alone = block.attend(x.flatten(0, 1).unsqueeze(1)).view_as(x)  # each token over itself
         full = decoder.inputs(block.attend(h))

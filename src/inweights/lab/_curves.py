@@ -24,7 +24,7 @@ UNITS = {
 }
 
 
-class Source(Protocol):
+class PromptSource(Protocol):
     """Where prompts come from: a task, or a task with its prompts shifted."""
 
     def sample(self, draw: Draw, points: int) -> Sample: ...
@@ -35,7 +35,7 @@ def curves(
     points: int,
     predictors: Mapping[str, Predictor],
     *,
-    source: Source | None = None,
+    source: PromptSource | None = None,
     prompts: int = 1280,
     seed: int = 0,
     clean: bool = False,
@@ -69,7 +69,7 @@ def curves(
     return {name: torch.cat(each) for name, each in found.items()}
 
 
-def shifted_power(source: Source, points: int, *, prompts: int = 1280, seed: int = 0) -> float:
+def shifted_power(source: PromptSource, points: int, *, prompts: int = 1280, seed: int = 0) -> float:
     """The mean square of a label without noise on the prompts that `curves` measures on: there, always answering 0 has
     an error of 1 on average (and of more where labels are noisy), whatever a shift does to labels."""
     squares = []

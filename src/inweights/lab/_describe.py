@@ -50,7 +50,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingNote:
     """A trained model: its seed, what `lab train` and the zoo measured of it, and what makes it again.
 
     - `today`: its recipe is the one that has this name today.
@@ -76,7 +76,7 @@ class Formula:
     text: str
     defaults: dict[str, Any]
     parameters: int
-    trained: tuple[Training, ...]
+    trained: tuple[TrainingNote, ...]
 
 
 def described(name: str) -> list[Kind | Formula]:
@@ -148,18 +148,18 @@ def _recipe(name: str, path: Path, seed: int | None = None) -> Formula:
     return Formula("recipe", name, recipe, said, defaults, _parameters(recipe), trained)
 
 
-def _training(name: str, seed: int, recipe: Recipe) -> Training:
+def _training(name: str, seed: int, recipe: Recipe) -> TrainingNote:
     file = name if seed == 0 else f"{name}@{seed}"
     made, about = read_about(zoo.find(file))
     elsewhere = f" --set seed={seed} --out {file}" if seed else ""
     command = f"inweights lab train {name}{elsewhere}"
-    return Training(seed, file, about, made == changed(recipe, [f"seed={seed}"]), command)
+    return TrainingNote(seed, file, about, made == changed(recipe, [f"seed={seed}"]), command)
 
 
 def _folder(name: str) -> Formula:
     recipe, about = read_about(zoo.find(name))
     file = name if name.endswith(".safetensors") else str(zoo.find(name))
-    trained = Training(recipe.seed, file, about, True, "")
+    trained = TrainingNote(recipe.seed, file, about, True, "")
     return Formula("trained model", name, recipe, as_toml(recipe), {}, _parameters(recipe), (trained,))
 
 

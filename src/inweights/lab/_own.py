@@ -39,7 +39,7 @@ class Own:
         return PREFIX + hashlib.sha256(self.source.encode()).hexdigest()[:12]
 
 
-def load(paths: Iterable[Path] | None) -> tuple[Own, ...]:
+def load_own(paths: Iterable[Path] | None) -> tuple[Own, ...]:
     """Runs these files and enters what they hold, each once."""
     found = []
     for path in paths or ():

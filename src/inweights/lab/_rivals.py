@@ -9,13 +9,13 @@ from inweights.lab.predictors import (
     DiscreteMMSE,
     KernelRidge,
     Lasso,
-    Logistic,
+    LogisticPredictor,
     Nearest,
     Network,
     Outputs,
     Predictor,
+    RegressionTree,
     Ridge,
-    Tree,
     WeightedRidge,
     Zero,
 )
@@ -29,7 +29,7 @@ def rivals(task: Task) -> dict[str, Predictor]:
     if task.loss == "tokens":
         return {}
     if task.loss == "logistic":
-        return {"logistic": Logistic(), "ols": OLS(), "nearest": Nearest()}
+        return {"logistic": LogisticPredictor(), "ols": OLS(), "nearest": Nearest()}
     found: dict[str, Predictor] = {"zero": Zero(), "averaging": Averaging(), "ols": OLS(), "nearest": Nearest()}
     if isinstance(task, Hetero):
         found["weighted-ridge"] = WeightedRidge(prior=task.variances, noise=task.noise or SMALL)
@@ -43,7 +43,7 @@ def rivals(task: Task) -> dict[str, Predictor]:
     if isinstance(task, Pool):
         found["dmmse"] = DiscreteMMSE(pool=task.weights(), noise=task.noise or SMALL)
     if isinstance(task, tasks.Tree):
-        found["tree"] = Tree(depth=task.depth, signs=True)
+        found["tree"] = RegressionTree(depth=task.depth, signs=True)
     if isinstance(task, tasks.Relu):
         found["network"] = Network()
     if isinstance(task, tasks.Kernel):

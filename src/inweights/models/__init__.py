@@ -55,7 +55,7 @@ from inweights.models._rows import SIZES as SIZES
 from inweights.models._rows import TOLERANCE as TOLERANCE
 from inweights.models._rows import rows as rows
 from inweights.models._run import goals as goals
-from inweights.models._run import solve as solve
+from inweights.models._run import solve_patches as solve_patches
 from inweights.models._run import solving as solving
 from inweights.models._showcase import Showcase as Showcase
 from inweights.models._showcase import showcase as showcase

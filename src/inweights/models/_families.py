@@ -14,7 +14,7 @@ from torch import nn
 from inweights._errors import InputError, unknown
 from inweights.models._anatomy import Anatomy, anatomy
 from inweights.models._realistic import deep, stream_norms
-from inweights.models._run import Mode, goals, solve
+from inweights.models._run import Mode, goals, solve_patches
 from inweights.models._tiny import probe, tiny
 from inweights.running import KeepFloat64, inputs, run
 from inweights.theory import exchanged
@@ -231,7 +231,7 @@ def errors_of(model: nn.Module, structure: Anatomy, mode: Mode, count: int, *, k
     precise = next(model.parameters()).dtype == torch.float64 and keep
     with torch.no_grad(), KeepFloat64() if precise else nullcontext():
         wanted, prompted = goals(model, structure, ids, rows)
-        blocks = solve(model, structure, wanted, left, rows.unsqueeze(0), own, mode)
+        blocks = solve_patches(model, structure, wanted, left, rows.unsqueeze(0), own, mode)
         new: dict[str, torch.Tensor] = {}
         for b in blocks:
             new.update((b if mode == "static" else b.at(0)).parameters(model))

@@ -19,7 +19,7 @@ from inweights.models._branch_norm import Inversion
 from inweights.models._estimate import memory_fixes, patch_memory
 from inweights.models._load import Model, as_model
 from inweights.models._prompt import Prompt
-from inweights.models._run import Mode, goals, solve
+from inweights.models._run import Mode, goals, solve_patches
 from inweights.running import full_precision
 from inweights.theory import exchanged
 
@@ -187,7 +187,7 @@ def solved(
     require_supported(model)
     with full_precision(model.model):
         wanted, _ = goals(model.model, model.anatomy, prompt.ids, prompt.query_rows)
-        blocks = solve(
+        blocks = solve_patches(
             model.model,
             model.anatomy,
             wanted,

@@ -51,7 +51,7 @@ def _logits(model: nn.Module, anatomy: Anatomy, ids: Tensor, last: int, position
     return run(model, ids, last=0 if head else last, **inputs(model, ids, positions))[:, -last:]
 
 
-def solve(
+def solve_patches(
     model: nn.Module,
     anatomy: Anatomy,
     wanted: dict[str, Goal],

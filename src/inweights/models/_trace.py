@@ -20,7 +20,7 @@ from inweights.models._block_patch import BlockPatch
 from inweights.models._packed import PackedFactors, matrix, packed
 from inweights.models._patch import require_supported
 from inweights.models._prompt import Prompt
-from inweights.models._run import goals, solve
+from inweights.models._run import goals, solve_patches
 from inweights.models._twin import twins
 from inweights.running import Block, full_precision, takes_positions
 from inweights.theory import norm
@@ -152,7 +152,7 @@ def one_by_one(prompt: Prompt, keeps: Tensor) -> tuple[PackedFactors, tuple[Bloc
             rows = torch.arange(len(seen) - prompt.asked, len(seen), device=seen.device)
             wanted, _ = goals(net, model.anatomy, prompt.ids[:, seen], rows, seen.unsqueeze(0))
             # One kind of change for all prefixes, so that they can be compared: on a branch norm, its scale alone.
-            patches = solve(
+            patches = solve_patches(
                 net, model.anatomy, wanted, prompt.reduced_ids, prompt.reduced_positions, prompt.reduced_rows, "token",
                 "naive", measure=False,
             )  # fmt: skip

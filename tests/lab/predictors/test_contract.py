@@ -11,7 +11,7 @@ from torch import Tensor
 
 from inweights._errors import InputError
 from inweights.lab import Draw
-from inweights.lab.predictors import OLS, PREDICTORS, Classical, LinearPredictor, Predictor, Ridge, Tree, Zero
+from inweights.lab.predictors import OLS, PREDICTORS, Classical, LinearPredictor, Predictor, RegressionTree, Ridge, Zero
 from inweights.lab.tasks import Linear
 
 DIMS, POINTS = 5, 13
@@ -22,7 +22,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "dmmse": {"pool": Draw(3, 0, 16).normal(DIMS)},
     "outputs": {"of": Ridge(penalty=0.5)},
     "network": {"hidden": 10, "steps": 20},
-    "validation": {"among": (Ridge(penalty=0.1), Tree(depth=1))},
+    "validation": {"among": (Ridge(penalty=0.1), RegressionTree(depth=1))},
 }
 NAMES = list(PREDICTORS)
 IN_ORDER = {"sgd", "validation"}  # the first examples count differently from the last

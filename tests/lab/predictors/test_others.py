@@ -13,12 +13,12 @@ from inweights.lab import Draw
 from inweights.lab.predictors import (
     OLS,
     DiscreteMMSE,
-    Logistic,
+    LogisticPredictor,
     Nearest,
     Network,
     PreTest,
+    RegressionTree,
     Ridge,
-    Tree,
     Validation,
     Zero,
 )
@@ -80,7 +80,7 @@ def test_logistic_is_that_of_scikit_learn(prompt: Prompt) -> None:
         return torch.from_numpy(model.fit(xs[b, :i], ys[b, :i] > 0).coef_[0])
 
     for penalty in (1e-3, 0.1, 3.0):
-        ours = Logistic(penalty=penalty).weights(xs, ys)
+        ours = LogisticPredictor(penalty=penalty).weights(xs, ys)
         for b in range(4):
             for i in range(1, 13):
                 if 0 < int((ys[b, :i] > 0).sum()) < i:  # theirs wants both classes
@@ -91,7 +91,7 @@ def test_logistic_is_that_of_scikit_learn(prompt: Prompt) -> None:
 def test_logistic_is_stationary_even_if_classes_are_apart(prompt: Prompt) -> None:
     """The gradient in float64, with a small penalty and large inputs, where plain Newton steps overshoot."""
     xs, ys = 100 * prompt[0], prompt[1].sign()
-    w = Logistic(penalty=1e-4).weights(xs, ys)
+    w = LogisticPredictor(penalty=1e-4).weights(xs, ys)
     for i in range(13):
         signed = xs[:, :i] * ys[:, :i, None]
         miss = torch.sigmoid(-(signed @ w[:, i, :, None]))
@@ -101,7 +101,7 @@ def test_logistic_is_stationary_even_if_classes_are_apart(prompt: Prompt) -> Non
 def test_labels_of_both_conventions_are_the_same_classes(prompt: Prompt) -> None:
     xs, ys = prompt
     classes = (ys > 0).double()
-    assert torch.equal(Logistic().weights(xs, classes), Logistic().weights(xs, 2 * classes - 1))
+    assert torch.equal(LogisticPredictor().weights(xs, classes), LogisticPredictor().weights(xs, 2 * classes - 1))
 
 
 @pytest.mark.parametrize("signs", [False, True])
@@ -111,7 +111,7 @@ def test_the_tree_is_that_of_scikit_learn(depth: int, signs: bool) -> None:
     draw = Draw(11, 0, 3, dtype=torch.float64)
     xs = draw.normal(60, 6)
     ys = torch.where(xs[..., 0] > 0.2, xs[..., 1].sign(), 2 * (xs[..., 2] > -0.3)) + 0.3 * draw.normal(60)
-    ours = Tree(depth=depth, leaf=5, signs=signs).predict_prefixes(xs, ys)
+    ours = RegressionTree(depth=depth, leaf=5, signs=signs).predict_prefixes(xs, ys)
     seen = xs.sign() if signs else xs
 
     def theirs(b: int, i: int, depth: int) -> float:
@@ -133,9 +133,9 @@ def test_the_tree_finds_a_tree() -> None:
     xs, leaves = draw.normal(80, 4), draw.normal(4)
     ys = leaves.gather(1, 2 * (xs[..., 0] > 0).long() + (xs[..., 1] > 0).long())
     for signs, exact in ((True, True), (False, False)):
-        error = (Tree(depth=4, signs=signs).predict_prefixes(xs, ys) - ys)[:, 60:].abs()
+        error = (RegressionTree(depth=4, signs=signs).predict_prefixes(xs, ys) - ys)[:, 60:].abs()
         assert (bool(error.max() < 1e-12)) == exact
-    constant = Tree().predict_prefixes(xs, torch.full_like(ys, 0.1))
+    constant = RegressionTree().predict_prefixes(xs, torch.full_like(ys, 0.1))
     assert torch.allclose(constant[:, 1:], torch.tensor(0.1, dtype=torch.float64))
 
 
@@ -188,7 +188,7 @@ def test_the_pretest_tells_classes_from_numbers(prompt: Prompt) -> None:
     mixed = ys.sign()
     mixed[:, 6] = 0.3
     found = PreTest().predict_prefixes(xs, mixed)
-    logistic, squares = Logistic().predict_prefixes(xs, mixed), OLS().predict_prefixes(xs, mixed)
+    logistic, squares = LogisticPredictor().predict_prefixes(xs, mixed), OLS().predict_prefixes(xs, mixed)
     assert torch.equal(found[:, :7], logistic[:, :7])
     assert torch.equal(found[:, 7:], squares[:, 7:])
     assert not torch.allclose(logistic[:, 7:], squares[:, 7:], atol=1e-2)
@@ -196,8 +196,8 @@ def test_the_pretest_tells_classes_from_numbers(prompt: Prompt) -> None:
     assert torch.equal(other[:, 1:], squares[:, 1:])
 
 
-@pytest.mark.parametrize("tree", [Tree(depth=1), Nearest()])
-def test_validation_is_its_loop(prompt: Prompt, tree: Tree | Nearest) -> None:
+@pytest.mark.parametrize("tree", [RegressionTree(depth=1), Nearest()])
+def test_validation_is_its_loop(prompt: Prompt, tree: RegressionTree | Nearest) -> None:
     xs, ys = prompt
     among = (Zero(), Ridge(penalty=0.3), tree)
     asked = xs.flip(1)

@@ -16,7 +16,7 @@ from inweights.lab.section4 import (
     finetuning,
     implicit_path,
     section4,
-    train,
+    train_block,
 )
 
 SMALL = OneBlock(examples=20, steps=300, batch=64)
@@ -43,7 +43,7 @@ def test_prompts_hide_the_label_and_are_linear() -> None:
 def test_training_learns_and_the_theorem_holds_throughout() -> None:
     seen = []
     test = SMALL.task.prompts(200, SMALL.examples, seed=99)
-    run = train(SMALL, lambda step, block: seen.append(coincidence(block, test)) if step % 100 == 0 else None)
+    run = train_block(SMALL, lambda step, block: seen.append(coincidence(block, test)) if step % 100 == 0 else None)
     assert len(seen) == 4
     assert seen[0].prompt_loss > 1.5
     assert seen[-1].prompt_loss < 0.5
@@ -58,7 +58,7 @@ def test_training_learns_and_the_theorem_holds_throughout() -> None:
 
 def test_the_same_seed_gives_the_same_weights() -> None:
     short = OneBlock(examples=5, steps=5, batch=8)
-    one, two = (train(short).block for _ in range(2))
+    one, two = (train_block(short).block for _ in range(2))
     assert all(torch.equal(p, q) for p, q in zip(one.parameters(), two.parameters(), strict=True))
 
 
@@ -76,7 +76,7 @@ def test_the_exponent_of_a_power_is_the_power() -> None:
 
 
 def test_finetuning_changes_the_same_matrix_and_starts_from_the_same_loss() -> None:
-    block = train(SMALL).block
+    block = train_block(SMALL).block
     before = {name: p.clone() for name, p in block.named_parameters()}
     found = finetuning(block, SMALL.make(), SMALL.task, 20, trials=30, queries=8, seed=5)
     assert found.sgd.shape == found.implicit.shape == (30, 21)
@@ -92,7 +92,7 @@ def test_finetuning_changes_the_same_matrix_and_starts_from_the_same_loss() -> N
 
 def test_reading_examples_by_weights_is_reading_them() -> None:
     """The implicit losses of the fine-tuning figure are those of the prompted block."""
-    block = train(SMALL).block
+    block = train_block(SMALL).block
     found = finetuning(block, SMALL.make(), SMALL.task, 20, trials=10, queries=4, seed=5)
     prompts = SMALL.task.prompts(10, 20, seed=5, step=2, queries=4)
     with torch.no_grad():
@@ -119,7 +119,7 @@ def test_bootstrap_keeps_the_shape_and_the_mean() -> None:
 
 def test_a_diverging_loss_stops_with_a_sentence() -> None:
     with pytest.raises(InputError, match=r"The loss became (nan|inf) at step \d+: train with a `rate` below 1e\+20"):
-        train(OneBlock(examples=5, steps=20, batch=8, rate=1e20))
+        train_block(OneBlock(examples=5, steps=20, batch=8, rate=1e20))
 
 
 def test_all_impossible_settings_are_listed_at_once() -> None:

@@ -18,7 +18,7 @@ import pytest
 from inweights import InputError
 from inweights.engines import _ray, _work
 from inweights.lab.sweep import cells, sweep
-from inweights.lab.training import Recipe, load
+from inweights.lab.training import Recipe, load_trained
 
 PROMPTS = 32
 
@@ -53,7 +53,9 @@ def test_a_node_that_dies_costs_nothing_but_time(
     assert [replace(r, seconds=0.0) for r in found] == [replace(r, seconds=0.0) for r in here]
     # The trained models came back with the results.
     for cell in wanted:
-        models = [load(tmp_path / where / "cells" / cell.key / "model.safetensors")[0] for where in ("ray", "local")]
+        models = [
+            load_trained(tmp_path / where / "cells" / cell.key / "model.safetensors")[0] for where in ("ray", "local")
+        ]
         one, two = (m.state_dict() for m in models)
         assert all(one[n].equal(two[n]) for n in one)
 

@@ -22,7 +22,7 @@ from inweights.cli.lab_sweep import sweep_command
 from inweights.engines import _local
 from inweights.lab._curves import curves
 from inweights.lab.sweep import Cell, Result, _store, sweep, write_table
-from inweights.lab.training import load
+from inweights.lab.training import load_trained
 
 PROMPTS = 32
 
@@ -43,7 +43,7 @@ def test_a_sweep_trains_and_measures_every_cell(four: list[Cell], swept: tuple[P
     assert [r.status for r in results] == ["done"] * 4
     assert len({r.loss for r in results}) == 4
     for cell, result in zip(four, results, strict=True):
-        model, recipe, about = load(out / "cells" / cell.key / "model.safetensors")
+        model, recipe, about = load_trained(out / "cells" / cell.key / "model.safetensors")
         assert recipe == cell.recipe
         assert about["loss"] == result.loss
         again = curves(recipe.make_task(), recipe.points, {"model": model}, prompts=PROMPTS)["model"].mean(0)

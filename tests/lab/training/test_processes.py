@@ -11,7 +11,7 @@ import torch
 
 from inweights import InputError
 from inweights.lab._curves import curves
-from inweights.lab.training import Recipe, changed, load, train
+from inweights.lab.training import Recipe, changed, load_trained, train
 from inweights.lab.training import _metrics as metrics
 from inweights.lab.training._processes import Processes
 from inweights.lab.training._run import Run
@@ -47,7 +47,7 @@ def test_two_processes_have_the_losses_of_one(small: Recipe, tmp_path: Path) -> 
     torch.testing.assert_close(losses(tmp_path / "two"), losses(tmp_path / "one"), rtol=1e-4, atol=0)
     assert (losses(tmp_path / "other") / losses(tmp_path / "one") - 1).abs().max() > 0.1
     # Weights may differ where the loss does not depend on them (biases of keys), so it is answers that are compared.
-    task, two = recipe.make_task(), load(tmp_path / "two" / "model.safetensors")[0]
+    task, two = recipe.make_task(), load_trained(tmp_path / "two" / "model.safetensors")[0]
     found = curves(task, recipe.points, {"one": one.model, "two": two}, prompts=64)
     torch.testing.assert_close(found["two"], found["one"], rtol=1e-3, atol=1e-4, equal_nan=True)
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from inweights import InputError
-from inweights.lab.training import Progress, Recipe, changed, load, train
+from inweights.lab.training import Progress, Recipe, changed, load_trained, train
 from inweights.lab.training import _checkpoint as checkpoint
 from inweights.lab.training import _metrics as metrics
 
@@ -35,7 +35,8 @@ train(parse(json.loads(sys.argv[1]), "test"), Path(sys.argv[2]), every=2, save_s
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return (
-        checkpoint.read_tensors(folder / checkpoint.CHECKPOINT)[0] | load(folder / "model.safetensors")[0].state_dict()
+        checkpoint.read_tensors(folder / checkpoint.CHECKPOINT)[0]
+        | load_trained(folder / "model.safetensors")[0].state_dict()
     )
 
 
@@ -86,7 +87,7 @@ def test_trained_already_says_the_same_again(small: Recipe, tmp_path: Path) -> N
     before = (tmp_path / "metrics.jsonl").read_bytes()
     again = train(small, tmp_path)
     assert again.loss == first.loss
-    assert load(again.path)[2]["loss"] == first.loss
+    assert load_trained(again.path)[2]["loss"] == first.loss
     assert again.seconds >= first.seconds
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
 

@@ -5,14 +5,14 @@ from inweights.lab.models._attention_only import AttentionOnlyModel as Attention
 from inweights.lab.models._constructions import gd_construction as gd_construction
 from inweights.lab.models._constructions import gdpp_construction as gdpp_construction
 from inweights.lab.models._constructions import interpolate as interpolate
-from inweights.lab.models._decoder import Block as Block
 from inweights.lab.models._decoder import Decoder as Decoder
+from inweights.lab.models._decoder import DecoderBlock as DecoderBlock
 from inweights.lab.models._decoder import DecoderModel as DecoderModel
 from inweights.lab.models._encoder import Encoder as Encoder
 from inweights.lab.models._encoder import EncoderModel as EncoderModel
 from inweights.lab.models._encoder import ReluEncoder as ReluEncoder
 from inweights.lab.models._flow import FlowPosterior as FlowPosterior
-from inweights.lab.models._forms import Sparse as Sparse
+from inweights.lab.models._forms import SparseForm as SparseForm
 from inweights.lab.models._learner import Learner as Learner
 from inweights.lab.models._lsa import LSA as LSA
 from inweights.lab.models._lsa import LSAModel as LSAModel

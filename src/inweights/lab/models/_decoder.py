@@ -50,7 +50,7 @@ class DecoderModel(Learner):
         self.two, self.outputs, self.max_points = settings.tokens == "two", outputs, points
         self.read_in = nn.Linear(dims + outputs if self.two else 2 * dims + outputs, self.width)
         self.positions = nn.Parameter(torch.randn(2 * points if self.two else points, self.width) * 0.02)
-        self.blocks = nn.ModuleList(Block(self.width, self.heads, self.layers) for _ in range(self.layers))
+        self.blocks = nn.ModuleList(DecoderBlock(self.width, self.heads, self.layers) for _ in range(self.layers))
         self.norm = nn.LayerNorm(self.width)
         self.read_out = nn.Linear(self.width, outputs)
 
@@ -72,7 +72,7 @@ class DecoderModel(Learner):
         return shaped_like(ys, self.read_out(self.norm(h if at is not None else self.inputs(h))))
 
 
-class Block(nn.Module):
+class DecoderBlock(nn.Module):
     """Attention, then a wide layer, each added to what it reads after a norm."""
 
     def __init__(self, width: int, heads: int, layers: int) -> None:

@@ -65,7 +65,7 @@ class Products(nn.Module):
         self.compare.copy_(compare)
 
 
-class Sparse(nn.Module):
+class SparseForm(nn.Module):
     """`O = diag(B, I)`, `C = −diag(A, 0)`: the sparse weights of Ahn et al. 2023, Theorems 3 and 4.
 
     A layer is then a step of gradient descent preconditioned by `A`, while `B` bends the inputs. It starts as theirs.
@@ -126,9 +126,9 @@ class Steps(nn.Module):
         self.eta.copy_(diagonal[..., self.dims :].mean(-1) * scale)
 
 
-FORMS: dict[str, type[Factors | Products | Sparse | Steps]] = {
+FORMS: dict[str, type[Factors | Products | SparseForm | Steps]] = {
     "factors": Factors,
     "products": Products,
-    "sparse": Sparse,
+    "sparse": SparseForm,
     "steps": Steps,
 }

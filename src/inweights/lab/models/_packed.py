@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from inweights.lab.models._decoder import Block, DecoderModel
+from inweights.lab.models._decoder import DecoderBlock, DecoderModel
 from inweights.lab.models._heads import keyless, merge, split
 from inweights.lab.models._learner import ask
 from inweights.lab.models._pairs import pairs, shaped_like, turns
@@ -30,7 +30,7 @@ def ask_decoder(model: DecoderModel, xs: Tensor, ys: Tensor, queries: Tensor) ->
     h = h + torch.cat([model.positions[: tokens.shape[1]], model.positions[at]])
     sees = _sees(tokens.shape[1], at)
     for block in model.blocks:
-        assert isinstance(block, Block)
+        assert isinstance(block, DecoderBlock)
         q, k, v = split(F.linear(block.norm1(h), block.qkv.weight, keyless(block.qkv.bias)), block.heads, 3)
         h = h + block.out(merge(F.scaled_dot_product_attention(q, k, v, attn_mask=sees)))
         h = h + block.down(F.gelu(block.up(block.norm2(h)), approximate="tanh"))

@@ -17,7 +17,7 @@ from inweights.lab.predictors.gd import PreconditionedGD as PreconditionedGD
 from inweights.lab.predictors.kernel import KernelRidge as KernelRidge
 from inweights.lab.predictors.lasso import Lasso as Lasso
 from inweights.lab.predictors.lasso import lasso_path as lasso_path
-from inweights.lab.predictors.logistic import Logistic as Logistic
+from inweights.lab.predictors.logistic import LogisticPredictor as LogisticPredictor
 from inweights.lab.predictors.nearest import Nearest as Nearest
 from inweights.lab.predictors.network import Network as Network
 from inweights.lab.predictors.newton import Newton as Newton
@@ -28,5 +28,5 @@ from inweights.lab.predictors.ridge import WeightedRidge as WeightedRidge
 from inweights.lab.predictors.selection import PreTest as PreTest
 from inweights.lab.predictors.selection import Validation as Validation
 from inweights.lab.predictors.sgd import SGD as SGD
-from inweights.lab.predictors.tree import Tree as Tree
+from inweights.lab.predictors.tree import RegressionTree as RegressionTree
 from inweights.lab.predictors.zero import Zero as Zero

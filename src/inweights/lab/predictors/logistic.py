@@ -18,7 +18,7 @@ CONVERGED = 1e-10
 
 @PREDICTORS("logistic")
 @dataclass(frozen=True, kw_only=True)
-class Logistic(LinearPredictor):
+class LogisticPredictor(LinearPredictor):
     """`min Σ log(1 + exp(−y ⟨w, x⟩)) + penalty ‖w‖² / 2`, where a label counts as 1 if it is positive, else as −1.
 
     Answers are logits `⟨w, x⟩`: their sign is the class, their sigmoid its probability. Bai et al. 2023 compare with

@@ -12,7 +12,7 @@ from inweights.lab.predictors._classical import Classical
 from inweights.lab.predictors._every import every_query
 from inweights.lab.predictors._predictor import PREDICTORS, Predictor
 from inweights.lab.predictors._prefix import before, earlier
-from inweights.lab.predictors.logistic import Logistic
+from inweights.lab.predictors.logistic import LogisticPredictor
 from inweights.lab.predictors.ols import OLS
 from inweights.lab.predictors.ridge import Ridge
 
@@ -25,7 +25,7 @@ class PreTest(Classical):
     Without examples nothing speaks against classes.
     """
 
-    binary: Predictor = field(default_factory=Logistic)
+    binary: Predictor = field(default_factory=LogisticPredictor)
     real: Predictor = field(default_factory=OLS)
     classes: tuple[float, float] = (-1.0, 1.0)
 

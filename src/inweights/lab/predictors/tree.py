@@ -16,7 +16,7 @@ from inweights.lab.predictors._prefix import earlier
 
 @PREDICTORS("tree")
 @dataclass(frozen=True, kw_only=True)
-class Tree(Classical):
+class RegressionTree(Classical):
     """Every node asks whether one coordinate is above a threshold, so that the squared error falls most (CART).
 
     `depth` is at most how many questions are asked; `leaf` is how many examples an answer needs at least. With `signs`

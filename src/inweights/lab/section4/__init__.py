@@ -10,7 +10,7 @@ from inweights.lab.section4._finetuning import Finetuning as Finetuning
 from inweights.lab.section4._finetuning import finetuning as finetuning
 from inweights.lab.section4._linear import LinearTask as LinearTask
 from inweights.lab.section4._linear import Prompts as Prompts
+from inweights.lab.section4._one_block import BlockTraining as BlockTraining
 from inweights.lab.section4._one_block import OneBlock as OneBlock
-from inweights.lab.section4._one_block import Training as Training
 from inweights.lab.section4._one_block import predict as predict
-from inweights.lab.section4._one_block import train as train
+from inweights.lab.section4._one_block import train_block as train_block

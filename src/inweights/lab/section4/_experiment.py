@@ -13,7 +13,7 @@ from inweights.blocks import ContextualBlock
 from inweights.lab.section4._coincidence import Coincidence, coincidence, decay_exponent, implicit_path
 from inweights.lab.section4._finetuning import Finetuning, finetuning
 from inweights.lab.section4._linear import Prompts
-from inweights.lab.section4._one_block import OneBlock, train
+from inweights.lab.section4._one_block import OneBlock, train_block
 
 # What counts as equal: predictions are numbers of size 1, and both sides make some hundred roundings.
 FLOAT32, FLOAT64, MISS = 1e-4, 1e-10, 1e-2
@@ -87,7 +87,7 @@ def section4(settings: OneBlock, after: Callable[[int, float], None] | None = No
             after(step, during[-1].prompt_loss)
 
     start = time.perf_counter()
-    block = train(settings, look).block
+    block = train_block(settings, look).block
     seconds = time.perf_counter() - start
     paths = [implicit_path(b, test) for b in (block, settings.make())]
     trained, untrained = (path.increments() for path in paths)

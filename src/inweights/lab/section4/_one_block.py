@@ -60,19 +60,19 @@ def predict(output: Tensor) -> Tensor:
 
 
 @dataclass
-class Training:
+class BlockTraining:
     """A trained block and its curve: the loss on the batch of every step."""
 
     block: ContextualBlock
     losses: list[float] = field(default_factory=list)
 
 
-def train(settings: OneBlock, after: Callable[[int, ContextualBlock], None] | None = None) -> Training:
+def train_block(settings: OneBlock, after: Callable[[int, ContextualBlock], None] | None = None) -> BlockTraining:
     """Trains by Adam with a one-cycle rate on fresh prompts.
 
     `after(step, block)` is called before the first step with 0 and then after each one.
     """
-    run = Training(settings.make())
+    run = BlockTraining(settings.make())
     optimiser = torch.optim.Adam(run.block.parameters(), settings.rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, settings.rate, total_steps=settings.steps + 1, pct_start=0.1

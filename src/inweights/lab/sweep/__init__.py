@@ -4,5 +4,5 @@ from inweights.lab.sweep._cell import Cell as Cell
 from inweights.lab.sweep._cell import Result as Result
 from inweights.lab.sweep._grid import cells as cells
 from inweights.lab.sweep._sweep import sweep as sweep
-from inweights.lab.sweep._table import rows as rows
+from inweights.lab.sweep._table import table_rows as table_rows
 from inweights.lab.sweep._table import write_table as write_table

@@ -11,7 +11,7 @@ from inweights.lab.sweep._cell import Cell, Result
 from inweights.lab.sweep._store import folder_of
 
 
-def rows(out: Path, cells: list[Cell], results: list[Result]) -> list[dict[str, Any]]:
+def table_rows(out: Path, cells: list[Cell], results: list[Result]) -> list[dict[str, Any]]:
     """What there is to say of each cell, as plain values."""
     return [
         {
@@ -29,7 +29,7 @@ def rows(out: Path, cells: list[Cell], results: list[Result]) -> list[dict[str, 
 
 def write_table(out: Path, cells: list[Cell], results: list[Result]) -> Path:
     """`results.csv`, a column for each setting and for the error after each number of examples; `results.json`."""
-    found = rows(out, cells, results)
+    found = table_rows(out, cells, results)
     write_atomic(out / "results.json", json.dumps({"cells": found}, indent=1, allow_nan=False) + "\n")
     longest = max(len(r["curve"]) for r in found)
     plain = ("status", "loss", "seconds", "message", "folder")

@@ -1,7 +1,7 @@
 """Tasks: families of functions to be learned in context, one small file each."""
 
 from inweights.lab.tasks._shifts import SHIFTS as SHIFTS
-from inweights.lab.tasks._shifts import Shift as Shift
+from inweights.lab.tasks._shifts import PromptShift as PromptShift
 from inweights.lab.tasks._shifts import Shifted as Shifted
 from inweights.lab.tasks._task import TASKS as TASKS
 from inweights.lab.tasks._task import Loss as Loss

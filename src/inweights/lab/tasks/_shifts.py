@@ -24,7 +24,7 @@ OF_POINTS = ("clean", "logits", "middle")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shift:
+class PromptShift:
     """A shift of the inputs; those of something else have their own `sample`."""
 
     def __post_init__(self) -> None:
@@ -60,18 +60,18 @@ class Shifted(NamedTuple):
     """A task and a shift of its prompts."""
 
     task: Task
-    shift: Shift
+    shift: PromptShift
 
     def sample(self, draw: Draw, points: int) -> Sample:
         return self.shift.sample(self.task, draw, points)
 
 
-SHIFTS: Registry[Shift] = Registry("shift")
+SHIFTS: Registry[PromptShift] = Registry("shift")
 
 
 @SHIFTS("scaled-inputs")
 @dataclass(frozen=True, kw_only=True)
-class ScaledInputs(Shift):
+class ScaledInputs(PromptShift):
     """Inputs times `factor`."""
 
     factor: float = 2.0
@@ -85,7 +85,7 @@ class ScaledInputs(Shift):
 
 @SHIFTS("skewed-inputs")
 @dataclass(frozen=True, kw_only=True)
-class SkewedInputs(Shift):
+class SkewedInputs(PromptShift):
     """Normal inputs get the variances 1, 1/4, 1/9, … with a mean of 1, along random axes."""
 
     def moved(self, draw: Draw, xs: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class SkewedInputs(Shift):
 
 @SHIFTS("subspace")
 @dataclass(frozen=True, kw_only=True)
-class Subspace(Shift):
+class Subspace(PromptShift):
     """Inputs are projected to a random subspace with `share` of the dimensions, and keep their mean square."""
 
     share: float = 0.5
@@ -112,7 +112,7 @@ class Subspace(Shift):
 
 @SHIFTS("scaled-weights")
 @dataclass(frozen=True, kw_only=True)
-class ScaledWeights(Shift):
+class ScaledWeights(PromptShift):
     """The weights of linear functions times `factor`; noise stays as it is."""
 
     factor: float = 2.0
@@ -130,7 +130,7 @@ class ScaledWeights(Shift):
 
 @SHIFTS("noisy-labels")
 @dataclass(frozen=True, kw_only=True)
-class NoisyLabels(Shift):
+class NoisyLabels(PromptShift):
     """Normal noise on all labels; `clean` has none."""
 
     noise: float = 1.0
@@ -145,7 +145,7 @@ class NoisyLabels(Shift):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Shift):
+class Asked(PromptShift):
     """Shifts that ask for something else than the next point after each prefix."""
 
     def asked(self, task: Task, draw: Draw, points: int) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from inweights.lab.training._checkpoint import CHECKPOINT as CHECKPOINT
 from inweights.lab.training._checkpoint import MODEL as MODEL
 from inweights.lab.training._checkpoint import check_model as check_model
-from inweights.lab.training._checkpoint import load as load
+from inweights.lab.training._checkpoint import load_trained as load_trained
 from inweights.lab.training._checkpoint import read_about as read_about
 from inweights.lab.training._loop import Progress as Progress
 from inweights.lab.training._loop import StoppedError as StoppedError

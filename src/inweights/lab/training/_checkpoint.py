@@ -123,7 +123,7 @@ def _same(recipe: Recipe, asked: Recipe, folder: Path) -> None:
         )
 
 
-def load(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
+def load_trained(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
     """A trained model from its file, in float32, with its recipe and what was measured of it."""
     tensors, recipe, about = read_tensors(path)
     with torch.device("meta"):  # without memory: only whether they fit

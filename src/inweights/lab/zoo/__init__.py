@@ -8,7 +8,7 @@ from typing import Any
 
 from inweights._errors import InputError
 from inweights.lab.models import Learner
-from inweights.lab.training import Recipe, changed, load, read
+from inweights.lab.training import Recipe, changed, load_trained, read
 from inweights.lab.training import names as recipes
 from inweights.lab.training._checkpoint import CHECKPOINT, METRICS, MODEL, read_about
 
@@ -30,7 +30,7 @@ def seeded(name: str, seed: int) -> Learner | None:
     file = name if seed == 0 else f"{name}@{seed}"
     if file not in names():
         return None
-    model, recipe, _ = load(ZOO / f"{file}.safetensors")
+    model, recipe, _ = load_trained(ZOO / f"{file}.safetensors")
     return model if recipe == changed(read(name), [f"seed={seed}"]) else None
 
 
@@ -65,7 +65,7 @@ def find(name_or_path: str) -> Path:
 
 def trained(name_or_path: str) -> tuple[Learner, Recipe, dict[str, Any]]:
     """A trained model, its recipe, and what was measured of it."""
-    return load(find(name_or_path))
+    return load_trained(find(name_or_path))
 
 
 def about(name_or_path: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from inweights.lab._curves import curves
-from inweights.lab.training._checkpoint import METRICS, MODEL, load, write
+from inweights.lab.training._checkpoint import METRICS, MODEL, load_trained, write
 from inweights.lab.training._metrics import read
 
 # Parameters from which on a model is kept in half precision: in float16, whose three digits more its answers keep.
@@ -29,7 +29,7 @@ def keep(folder: Path, name: str, into: Path, *, prompts: int = 6400, device: st
 
     `quality` is the model's mean error after 0, 1, … examples, after rounding; `curve` its loss in training.
     """
-    model, recipe, about = load(folder / MODEL)
+    model, recipe, about = load_trained(folder / MODEL)
     dtype = rounded(model)
     found = curves(
         recipe.make_task(), recipe.points, {"model": model.to(device)}, prompts=prompts, device=device,
