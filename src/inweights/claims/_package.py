@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 # The subpackages whose code makes a record stale. What is below them is only remarked.
 LEDGER = ("claims",)
+# Subpackages that change no number, as do not the files of the package itself: they start processes, word refusals,
+# read and write files.
+ASIDE = ("engines",)
 # What judges, keeps and lists results does not change what a trial finds: these files of the ledger.
 CORE = (
     "__init__", "_claim", "_code", "_criteria", "_json", "_judge", "_keep", "_ledger", "_made_with", "_package",
@@ -106,16 +109,29 @@ class Package:
         return str(module).partition(".")[0] == self.home.name
 
     def of_the_ledger(self, module: str) -> bool:
-        return module.split(".")[1:2] in [[name] for name in self.ledger]
+        return self._part(module) in self.ledger
 
     def of_the_core(self, module: str) -> bool:
         """Whether it is of the ledger and no part of a trial."""
         last = module.split(".")[-1]
         return self.of_the_ledger(module) and (last in self.core or module.count(".") == 1)
 
+    def aside(self, module: str) -> bool:
+        """Whether no number hangs on what a module has."""
+        part = self._part(module)
+        return self.of_the_core(module) or part in ("", *ASIDE) or f"{self.home.name}.{part}" in self._single
+
+    def _part(self, module: str) -> str:
+        """The subpackage or file of the package that a module is or is in; of the package itself, none."""
+        return module.partition(".")[2].partition(".")[0]
+
+    @cached_property
+    def _single(self) -> set[str]:
+        return {f"{self.home.name}.{path.stem}" for path in self.home.glob("*.py")}
+
     def texts(self, module: str) -> Iterator[Path]:
         """Small files that come with the part of the package that a module is in."""
-        part = self.home.joinpath(*module.split(".")[1:2])
+        part = self.home / self._part(module)
         return (p for p in sorted(part.rglob("*")) if p.suffix in (".toml", ".txt"))
 
 

@@ -71,7 +71,7 @@ class Reach:
             into = [("entered", other) for other in self.entries.get(place, ())] if entries else []
             more = [("done", Place(place.module, name)) for name in self._done_there(place)]
             for how, other in (*read.uses, *into, *more):
-                if through_core or not self.package.of_the_core(other.module):
+                if through_core or not self.package.aside(other.module):
                     self._side(found, other).add(f"{place.name} {how}: {self.read(other).own}")
                     todo.append((other, True))
             todo += [(other, False) for other in read.entered]
