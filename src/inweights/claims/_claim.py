@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-
 if TYPE_CHECKING:
     from inweights.claims._trial import Trial
 

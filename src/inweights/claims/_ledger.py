@@ -34,8 +34,8 @@ class Entry:
     - `why`: of a verdict that is neither PASS nor FAIL. `broken`: the claim's own program failed.
     - `trials`: how many were made; `seen`, `plots` and `told`: what each of them found and had to show. Of a trial with
       many units, `seen` has the mean.
-    - `program`: a hash of the claim's program; `models`: of the trained models that it needs or tells about; `below`: of
-      the code below the ledger that it reaches; `judge`: of the code that made a verdict of the numbers.
+    - `program`: a hash of the claim's program; `models`: of the trained models that it needs or tells about; `below`:
+      of the code below the ledger that it reaches; `judge`: of the code that made a verdict of the numbers.
     - `made_with`: versions and hardware of its trials; several, if they were made in several places.
     - `changes`: how often its criteria had been changed by then.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,15 +14,34 @@ from inweights.claims._skeleton import Read, Reader, digest
 
 @dataclass
 class Reached:
-    """Hashes of all that was reached, as sets: in the `ledger`, and `below` it. Where something stands is no part of
-    them, but what the names in it stand for is: two definitions of one name must not be taken for each other."""
+    """What was reached, in the order in which it was: `own` is the hash of each definition, and `texts` are those of
+    files beside it; `links` say which name of one stands for which other. Definitions are told by when they were
+    reached and never by where they stand, so that two of one name cannot be taken for each other."""
 
-    ledger: set[str] = field(default_factory=set)
-    below: set[str] = field(default_factory=set)
+    ledger_has: Callable[[Place], bool]
+    own: dict[Place, str] = field(default_factory=dict)
+    texts: dict[Place, list[str]] = field(default_factory=dict)
+    links: list[tuple[Place, str, Place]] = field(default_factory=list)
 
     @property
-    def whole(self) -> set[str]:
-        return self.ledger | self.below
+    def ledger(self) -> list[str]:
+        return self._lines(lambda place: self.ledger_has(place))
+
+    @property
+    def below(self) -> list[str]:
+        return self._lines(lambda place: not self.ledger_has(place))
+
+    @property
+    def whole(self) -> list[str]:
+        return self._lines(lambda place: True)
+
+    def _lines(self, has: Callable[[Place], bool]) -> list[str]:
+        """Of a part of it, with the names by which that is asked for from outside."""
+        number = {place: str(k) for k, place in enumerate(p for p in self.own if has(p))}
+        lines = [f"{k} is {self.own[place]}" for place, k in number.items()]
+        lines += [f"{k} has {text}" for place, k in number.items() for text in self.texts.get(place, ())]
+        links = [(number.get(one, one.name), how, number[other]) for one, how, other in self.links if other in number]
+        return sorted({*lines, *(f"{one} {how}: {other}" for one, how, other in links)})
 
 
 class Reach:
@@ -35,16 +54,12 @@ class Reach:
 
     def of(self, *roots: Place, through_core: bool = False) -> Reached:
         """What these definitions reach."""
-        seen, begun = Reached(), {p: self.read(p) for p in roots}
-        return self._follow(seen, begun, through_core)
+        return self._follow({p: self.read(p) for p in roots}, through_core)
 
     def of_outside(self, label: str, statements: Sequence[ast.AST], given: Place | None = None) -> Reached:
         """As `of`, for a function that is not in the package; names in it are not followed."""
-        outside = Place("", label)
-        begun = {outside: Reader(self.package, "").read(label, statements)}
-        if given is not None:
-            begun[given] = self.read(given)
-        return self._follow(Reached(), begun, False)
+        begun = {Place("", label): Reader(self.package, "").read(label, statements)}
+        return self._follow(begun | ({given: self.read(given)} if given else {}), False)
 
     def read(self, place: Place) -> Read:
         if place not in self._read:
@@ -52,8 +67,9 @@ class Reach:
             self._read[place] = Reader(self.package, place.module).read(label, self.package.definition(place))
         return self._read[place]
 
-    def _follow(self, found: Reached, begun: dict[Place, Read], through_core: bool) -> Reached:
+    def _follow(self, begun: dict[Place, Read], through_core: bool) -> Reached:
         """A registry has two states: reached by what is entered into it, and, with all that is, by who asks it."""
+        found = Reached(self._is_ledger)
         todo = [(place, True) for place in begun]
         done: set[tuple[Place, bool]] = set()
         attributes: set[str] = set()
@@ -63,19 +79,23 @@ class Reach:
                 continue
             done |= {(place, True), (place, False)} if entries else {(place, False)}
             read = begun.get(place) or self.read(place)
-            self._side(found, place).add(read.own)
+            found.own[place] = read.own
             if self._is_ledger(place):
                 attributes |= read.attributes
             if read.texts:
-                self._side(found, place).update(self.texts(place.module))
-            into = [("entered", other) for other in self.entries.get(place, ())] if entries else []
-            more = [("done", Place(place.module, name)) for name in self._done_there(place)]
-            for how, other in (*read.uses, *into, *more):
+                found.texts[place] = self.texts(place.module)
+            for how, other, whole in self._next(place, read, entries):
                 if through_core or not self.package.aside(other.module):
-                    self._side(found, other).add(f"{place.name} {how}: {self.read(other).own}")
-                    todo.append((other, True))
-            todo += [(other, False) for other in read.entered]
+                    found.links.append((place, how, other))
+                    todo.append((other, whole))
         return found
+
+    def _next(self, place: Place, read: Read, entries: bool) -> list[tuple[str, Place, bool]]:
+        """What a definition leads to, in an order that does not depend on where things stand."""
+        more = [("done", Place(place.module, name), True) for name in self._done_there(place)]
+        more += [("entered", other, True) for other in self.entries.get(place, ())] if entries else []
+        more += [(how, other, True) for how, other in read.uses] + [("into", other, False) for other in read.entered]
+        return sorted(more, key=lambda link: (link[0], self.read(link[1]).own))
 
     def _asked_for(
         self, attributes: set[str], begun: dict[Place, Read], done: set[tuple[Place, bool]]
@@ -130,6 +150,3 @@ class Reach:
 
     def _is_ledger(self, place: Place) -> bool:
         return not place.module or self.package.of_the_ledger(place.module)
-
-    def _side(self, found: Reached, place: Place) -> set[str]:
-        return found.ledger if self._is_ledger(place) else found.below

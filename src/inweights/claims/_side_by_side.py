@@ -55,7 +55,10 @@ class Measuring:
 
 def accepted(answer: Answer, job: Job) -> Kept:
     """What it found, if code and models were the same as here; else a trial that broke, and the reason."""
-    here, code = made_here(job), getattr(answer, "code", None)  # before there were hashes, an answer was what had been found
+    here, code = (
+        made_here(job),
+        getattr(answer, "code", None),
+    )  # before there were hashes, an answer was what had been found
     if code == here:
         return answer.kept
     why = (
