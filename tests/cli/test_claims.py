@@ -102,7 +102,8 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
     asked = {name: str(c) for name, c in criteria()[claim.id].quantities.items()}
     entry = Entry(
         claim.id, Verdict.PASS, criteria=asked, quick=False, program=program(claim.measure),
-        models=models(claim.models), below="0", judge=judging(), trials=5, made_with=[{"torch": "2.9", "machine": "abacus"}],
+        models=models(claim.models), below="0", judge=judging(), trials=5,
+        made_with=[{"torch": "2.9", "machine": "abacus"}],
     )  # fmt: skip
     (tmp_path / "recorded.jsonl").write_text(entry.line() + "\n")
     monkeypatch.setattr(ledger_module, "RECORDED", tmp_path / "recorded.jsonl")
