@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inweights.claims import Entry, Verdict, criteria, load_all, recorded
-from inweights.claims._code import judging, models, rooms
+from inweights.claims._code import below, judging, models, program
 from inweights.claims._ledger import RECORDED
 from inweights.claims._remarks import remarks
 from inweights.report._claims import page, without_since
@@ -47,8 +47,8 @@ def whole(tmp_path: Path) -> dict[str, Entry]:
     for id, claim in load_all().items():
         asked = {name: str(c) for name, c in needed[id].quantities.items()}
         entries[id] = Entry(
-            id, Verdict.NOT_RUN, criteria=asked, quick=False, source=claim.source, models=models(claim.models),
-            rooms=rooms(), judge=judging(), trials=needed[id].seeds,
+            id, Verdict.NOT_RUN, criteria=asked, quick=False, program=program(claim.measure),
+            models=models(claim.models), below=below(claim.measure), judge=judging(), trials=needed[id].seeds,
         )  # fmt: skip
     (tmp_path / "claims.md").write_text(page(entries), encoding="utf-8")
     return entries
@@ -61,7 +61,7 @@ def test_a_whole_record_has_no_fault(whole: dict[str, Entry], tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"source": "0"}, "the claim's program has changed since"),
+        ({"program": "0"}, "the claim's program has changed since"),
         ({"criteria": {}}, "the criteria have changed since"),
         ({"judge": "0"}, "the judge has changed since"),
         ({"verdict": Verdict.PASS, "trials": 1}, "the criteria have changed since"),
@@ -82,12 +82,12 @@ def test_other_models_are_named(whole: dict[str, Entry], tmp_path: Path) -> None
     assert faults(whole | {old.id: old}, tmp_path) == [f"{why}: {AGAIN}"]
 
 
-def test_rooms_that_changed_since_are_no_fault(whole: dict[str, Entry], tmp_path: Path) -> None:
-    """They are remarked on a page that is made anew, and the one that was there before still stands."""
-    old = {id: replace(e, rooms=e.rooms | {"lab": "0"}) for id, e in whole.items()}
+def test_code_below_that_changed_since_is_no_fault(whole: dict[str, Entry], tmp_path: Path) -> None:
+    """It is remarked on a page that is made anew, and the one that was there before still stands."""
+    old = {id: replace(e, below="0") for id, e in whole.items()}
     assert faults(old, tmp_path) == []
     (tmp_path / "claims.md").write_text(page(old), encoding="utf-8")
-    said = f"*Changed since:* the code of lab ({len(old)} of {len(old)} claims), which"
+    said = f"*Changed since:* code below the ledger ({len(old)} of {len(old)} claims), which"
     assert said in (tmp_path / "claims.md").read_text()
     assert faults(old, tmp_path) == []
 

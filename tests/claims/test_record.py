@@ -1,4 +1,4 @@
-"""What an entry says of itself: of which program, models, rooms, machines; and how it survives its file."""
+"""What an entry says of itself: of which code, models, machines; and how it survives its file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_entries_go_stale(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None
     found = entry(quick=False)
     assert found.stale == ""
     assert entry(quick=True).stale == "it is of a quick run"
-    assert replace(found, source="other").stale == "the claim's program has changed since"
+    assert replace(found, program="other").stale == "the claim's program has changed since"
     assert replace(found, models="other").stale == "the trained models have changed since"
     monkeypatch.setitem(criteria_module._file(), ID, {"error": {"each": "<1e-9"}, "seeds": 3})
     assert found.stale == "the criteria have changed since"
@@ -57,12 +57,6 @@ def test_a_page_is_made_of_a_record(counted: Any, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(report, "recorded", lambda: {ID: entry(quick=False)})
     write_page(tmp_path)
     assert "### test-claim" in (tmp_path / "claims.md").read_text()
-
-
-def test_a_page_of_several_states_of_the_code_says_so(counted: Any) -> None:
-    one, two = entry(), replace(entry(), id="dherin-theorem", rooms={"lab": "other"})
-    assert "Made with:" in page({ID: one})
-    assert "Made with, by 2 states of the code" in page({ID: one, two.id: two})
 
 
 def test_criteria_do_not_change_in_silence(counted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,40 +92,25 @@ def test_versions_and_hardware_are_told() -> None:
     assert all(found.values())
 
 
-def test_rooms_that_changed_since_are_remarked_and_make_nothing_stale(counted: Any) -> None:
+def test_code_below_that_changed_since_is_remarked_and_makes_nothing_stale(counted: Any) -> None:
     found = entry(quick=False)
-    assert found.rooms == _code.rooms()
-    assert found.changed == []
-    other = replace(found, rooms=found.rooms | {"theory": "0", "lab": "0"})
-    assert (other.changed, other.stale) == (["theory", "lab"], "")
-    text = page({ID: found, "dherin-theorem": replace(other, id="dherin-theorem")})
-    assert "*Changed since:* the code of theory, lab (dherin-theorem), which need not change a number." in text
-    assert f"*Changed since:* the code of theory, lab ({ID}), which need not change a number." in page({ID: other})
+    assert found.below == _code.below(CLAIMS[ID].measure)
+    assert not found.changed
+    other = replace(found, below="0")
+    assert (other.changed, other.stale) == (True, "")
+    real = replace(other, id="dherin-theorem")
+    text = page({ID: found, real.id: real})
+    assert "*Changed since:* code below the ledger (dherin-theorem), which need not change a number." in text
+    assert f"*Changed since:* code below the ledger ({ID}), which need not change a number." in page({ID: other})
     assert "Changed since" not in without_since(page({ID: other}))
     assert without_since(page({ID: other})) == page({ID: found})
 
 
-@pytest.mark.parametrize(
-    ("text", "same"),
-    [
-        ('"""Another one."""\nimport math\ndef f(x):\n    """And here."""\n\n    return math.sqrt(x)  # why\n', True),
-        ("import math\n\ndef f(x): return math.sqrt(x)\n", True),
-        ("import math\n\ndef f(x): return math.sqrt(x + 1)\n", False),
-        ("import math\n\ndef f(x): return math.sqrt(None)\n", False),
-        ("import math\n\ndef f(x): return 'math.sqrt(x)'\n", False),
-    ],
-)
-def test_a_room_is_what_its_code_means(text: str, same: bool, tmp_path: Path) -> None:
-    """Comments, docstrings and layout say nothing; trained models are told elsewhere."""
-    (tmp_path / "a.py").write_text('"""One."""\nimport math\ndef f(x):\n    return math.sqrt(x)\n')
-    (tmp_path / "recipe.toml").write_text("steps = 1\n")
-    before = _code._meaning(tmp_path)
-    (tmp_path / "a.py").write_text(text)
-    (tmp_path / "recipe.toml").write_text("# how many\nsteps=1\n")
-    (tmp_path / "model.safetensors").write_text("weights")
-    assert (_code._meaning(tmp_path) == before) is same
-    (tmp_path / "recipe.toml").write_text("steps = 2\n")
-    assert _code._meaning(tmp_path) != before
+def test_other_models_are_other_trials(counted: Any) -> None:
+    before = key(CLAIMS[ID], Trial(0))
+    assert key(CLAIMS[ID], Trial(0)) == before
+    CLAIMS[ID] = replace(CLAIMS[ID], tells=("linear-5",))
+    assert key(CLAIMS[ID], Trial(0)) != before
 
 
 def test_the_hash_of_models_is_that_of_those_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -92,7 +92,8 @@ def test_a_node_that_dies_costs_nothing_but_time(
 
 
 def test_work_without_an_answer_is_a_broken_trial(tmp_path: Path) -> None:
-    found = accepted(attempt(Measuring(Job("nonsense", Trial(0)), tmp_path), tmp_path, no_beat))
+    job = Job("nonsense", Trial(0))
+    found = accepted(attempt(Measuring(job, tmp_path), tmp_path, no_beat), job)
     assert (found.outcome, found.message) == ("broken", "KeyError: 'nonsense'")
 
 
@@ -119,15 +120,17 @@ def elsewhere(package: Path, folder: Path) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize("changed", ["", "lab/_draw.py", "claims/_judge.py"])
+@pytest.mark.parametrize("changed", ["", "blocks/_block.py", "claims/_judge.py"])
 def test_answers_of_other_code_are_refused(changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real worker with a copy of the package, in which one file was changed. What judges makes no numbers."""
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "cache"))
     home = Path(inweights.__file__).parent
     shutil.copytree(home, tmp_path / "node" / "inweights", ignore=shutil.ignore_patterns("__pycache__"))
     if changed:
-        with (tmp_path / "node" / "inweights" / changed).open("a") as file:
-            file.write("\n# Another version.\n")
+        file = tmp_path / "node" / "inweights" / changed
+        text = file.read_text()
+        assert "(self, " in text
+        file.write_text(text.replace("(self, ", "(self, /, "))
     (tmp_path / "left").mkdir()
     monkeypatch.setitem(ENGINES, "ray", elsewhere(tmp_path / "node", tmp_path / "left"))
     (found,) = run([load_all()[IDS[1]]], results=side_by_side("ray", None, None))
@@ -141,9 +144,10 @@ def test_answers_of_other_code_are_refused(changed: str, tmp_path: Path, monkeyp
 
 def test_answers_without_a_hash_are_refused(tmp_path: Path) -> None:
     """So did nodes answer whose version is older than the hash."""
-    bare = do(Job(IDS[1], Trial(0)), tmp_path)
+    job = Job(IDS[1], Trial(0))
+    bare = do(job, tmp_path)
     assert bare.outcome == "found"
-    assert accepted(bare).outcome == "broken"  # type: ignore[arg-type]
+    assert accepted(bare, job).outcome == "broken"  # type: ignore[arg-type]
 
 
 def test_a_trial_stops_training_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

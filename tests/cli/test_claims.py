@@ -15,7 +15,7 @@ from inweights.claims import CLAIMS, Entry, Found, NotHereError, Trial, Verdict,
 from inweights.claims import _criteria as criteria_module
 from inweights.claims import _ledger as ledger_module
 from inweights.claims import _remarks as remarks_module
-from inweights.claims._code import judging, models, rooms
+from inweights.claims._code import judging, models, program
 from inweights.claims._keep import Kept
 from inweights.claims._ledger import Job
 from inweights.cli import app
@@ -97,12 +97,13 @@ def test_show_tells_all_about_a_claim() -> None:
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
-    """A record of one claim, that was made with another code of the lab, and a remark on it."""
+    """A record of one claim, that was made with other code below the ledger, and a remark on it."""
     claim = load_all()["dherin-theorem"]
     asked = {name: str(c) for name, c in criteria()[claim.id].quantities.items()}
     entry = Entry(
-        claim.id, Verdict.PASS, criteria=asked, quick=False, source=claim.source, models=models(claim.models),
-        rooms=rooms() | {"lab": "0"}, judge=judging(), trials=5, made_with=[{"torch": "2.9", "machine": "abacus"}],
+        claim.id, Verdict.PASS, criteria=asked, quick=False, program=program(claim.measure),
+        models=models(claim.models), below="0", judge=judging(), trials=5,
+        made_with=[{"torch": "2.9", "machine": "abacus"}],
     )  # fmt: skip
     (tmp_path / "recorded.jsonl").write_text(entry.line() + "\n")
     monkeypatch.setattr(ledger_module, "RECORDED", tmp_path / "recorded.jsonl")
@@ -113,15 +114,15 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
 def test_the_record_says_what_has_changed_since(record: Entry) -> None:
     """In the list and of the claim itself, for people and for programs."""
     listed = CliRunner().invoke(app, ["claims", "list", "dherin"]).stdout
-    assert "PASS (the code of lab changed since)" in " ".join(listed.split())
+    assert "PASS (code below the ledger changed since)" in " ".join(listed.split())
     shown = " ".join(CliRunner().invoke(app, ["claims", "show", record.id]).stdout.split())
     for said in ("changed since", "made with torch 2.9; machine abacus", "remark Because it is a theorem."):
         assert said in shown
     found = json.loads(CliRunner().invoke(app, ["claims", "list", record.id, "--json"]).stdout)["claims"][0]
-    assert (found["verdict"], found["stale"], found["changed_since"]) == ("PASS", None, ["lab"])
+    assert (found["verdict"], found["stale"], found["changed_since"]) == ("PASS", None, True)
     assert found["remark"] == "Because it is a theorem."
     last = json.loads(CliRunner().invoke(app, ["claims", "show", record.id, "--json"]).stdout)["last"]
-    assert (last["changed_since"], last["made_with"]) == (["lab"], record.made_with)
+    assert (last["changed_since"], last["made_with"]) == (True, record.made_with)
 
 
 def test_what_has_to_be_trained_is_said_and_not_done(monkeypatch: pytest.MonkeyPatch) -> None:

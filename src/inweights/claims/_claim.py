@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from inweights.claims._code import program
-
 if TYPE_CHECKING:
     from inweights.claims._trial import Trial
 
@@ -105,11 +103,6 @@ class Claim:
     def models(self) -> tuple[str, ...]:
         """What its numbers hang on beside its program."""
         return (*self.needs, *self.tells)
-
-    @property
-    def source(self) -> str:
-        """A hash of its program: a verdict that was recorded for another one is stale."""
-        return program(self.measure)
 
 
 CLAIMS: dict[str, Claim] = {}

@@ -61,8 +61,9 @@ def _list(numbers: Numbers) -> list[float]:
 
 
 def key(claim: Claim, trial: Trial) -> Path:
-    """The file of a trial. Another code, another setting: another file."""
-    text = json.dumps([claim.id, trial.seed, trial.quick, trial.device, made_by()])
+    """The file of a trial. Another code or other models, another setting: another file."""
+    made = made_by(claim.measure, claim.models)
+    text = json.dumps([claim.id, trial.seed, trial.quick, trial.device, made])
     return cache_folder() / "claims" / f"{claim.id}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 

@@ -17,11 +17,11 @@ DIGEST = hashlib.sha256().digest_size
 
 
 def kept(name: str, train: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """What `train` gives, trained once for this code; `name` has all of its settings. A damaged file counts as none.
+    """What `train` gives, trained once for its code; `name` has all of its settings. A damaged file counts as none.
 
     Two processes that begin at the same moment both train, and find the same.
     """
-    path = cache_folder() / "claims" / "trained" / f"{name}-{made_by()[:24]}"
+    path = cache_folder() / "claims" / "trained" / f"{name}-{made_by(train)}"
     with suppress(OSError):
         content = path.read_bytes()
         if hashlib.sha256(content[DIGEST:]).digest() == content[:DIGEST]:

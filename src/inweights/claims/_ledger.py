@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from inweights._errors import InputError
 from inweights._read import CACHE_LIMIT, read_bytes
 from inweights.claims._claim import Claim
-from inweights.claims._code import judging, models, rooms
+from inweights.claims._code import below, judging, models, program
 from inweights.claims._criteria import Criteria, changes, criteria
 from inweights.claims._json import dumps, loads
 from inweights.claims._judge import Judged, Verdict, judge
@@ -34,8 +34,8 @@ class Entry:
     - `why`: of a verdict that is neither PASS nor FAIL. `broken`: the claim's own program failed.
     - `trials`: how many were made; `seen`, `plots` and `told`: what each of them found and had to show. Of a trial with
       many units, `seen` has the mean.
-    - `source`: a hash of the claim's program; `models`: of the trained models that it needs or tells about; `rooms`: of
-      the code of each room below the ledger; `judge`: of the code that made a verdict of the numbers.
+    - `program`: a hash of the claim's program; `models`: of the trained models that it needs or tells about; `below`:
+      of the code below the ledger that it reaches; `judge`: of the code that made a verdict of the numbers.
     - `made_with`: versions and hardware of its trials; several, if they were made in several places.
     - `changes`: how often its criteria had been changed by then.
     """
@@ -52,9 +52,9 @@ class Entry:
     seen: dict[str, tuple[list[float], list[float] | None]] = field(default_factory=dict)
     plots: list[dict[str, Any]] = field(default_factory=list)
     told: list[dict[str, float]] = field(default_factory=list)
-    source: str = ""
+    program: str = ""
     models: str = ""
-    rooms: dict[str, str] = field(default_factory=dict)
+    below: str = ""
     judge: str = ""
     made_with: list[dict[str, str]] = field(default_factory=list)
     changes: int = 0
@@ -70,7 +70,7 @@ class Entry:
         claim, needed = load_all().get(self.id), criteria().get(self.id)
         if claim is None or needed is None:
             return "there is no such claim any more"
-        if self.source != claim.source:
+        if self.program != program(claim.measure):
             return "the claim's program has changed since"
         if self.models != models(claim.models):
             return "the trained models have changed since"
@@ -82,11 +82,11 @@ class Entry:
         return "it is of a quick run" if self.quick else ""
 
     @property
-    def changed(self) -> list[str]:
-        """The rooms below the ledger whose code is another one today. That alone makes nothing stale: most changes
-        there change no number, and tests of their own guard them."""
-        today = rooms()
-        return [name for name, code in self.rooms.items() if code != today.get(name)]
+    def changed(self) -> bool:
+        """Whether code below the ledger that the claim reaches is another one today. That alone makes nothing stale:
+        most changes there change no number, and tests of their own guard them."""
+        claim = load_all().get(self.id)
+        return claim is not None and self.below != below(claim.measure)
 
     def line(self) -> str:
         """As one line of JSON."""
@@ -190,9 +190,9 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
             )
             for name in (there[0].quantities if there else ())
         },
-        "source": load_all()[id].source,
+        "program": program(load_all()[id].measure),
         "models": models(load_all()[id].models),
-        "rooms": rooms(),
+        "below": below(load_all()[id].measure),
         "judge": judging(),
         "plots": [t.plot for t in there if t.plot],
         "told": [t.told for t in there],

@@ -20,10 +20,16 @@ from inweights.engines import Beat, choose
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker found, and the hash of the code that found it."""
+    """What a worker found, and the hash of what it was made by."""
 
     kept: Kept
     code: str
+
+
+def made_here(job: Job) -> str:
+    """The hash of what a trial is made by, empty if there is no such claim."""
+    claim = load_all().get(job.id)
+    return made_by(claim.measure, claim.models) if claim else ""
 
 
 @dataclass(frozen=True)
@@ -41,20 +47,23 @@ class Measuring:
     def do(self, folder: Path, beat: Beat) -> Answer:
         """One thread: each trial has one core, and the sums are the same whatever the number of cores."""
         torch.set_num_threads(1)
-        return Answer(do(replace(self.job, trial=replace(self.job.trial, beat=beat)), folder), made_by())
+        return Answer(do(replace(self.job, trial=replace(self.job.trial, beat=beat)), folder), made_here(self.job))
 
     def failed(self, why: str) -> Answer:
-        return Answer(Kept.of(None, "broken", why, 0.0), made_by())
+        return Answer(Kept.of(None, "broken", why, 0.0), made_here(self.job))
 
 
-def accepted(answer: Answer) -> Kept:
-    """What it found, if the code was the same as here; else a trial that broke, and the reason."""
-    code = getattr(answer, "code", "")  # before there were hashes, an answer was what had been found
-    if code == made_by():
+def accepted(answer: Answer, job: Job) -> Kept:
+    """What it found, if code and models were the same as here; else a trial that broke, and the reason."""
+    here, code = (
+        made_here(job),
+        getattr(answer, "code", None),
+    )  # before there were hashes, an answer was what had been found
+    if code == here:
         return answer.kept
     why = (
-        f"The answer of a worker with other code was refused (its hash is {code[:8] or 'unknown'}, here it is "
-        f"{made_by()[:8]}): give it the inweights, torch and transformers of this machine."
+        f"The answer of a worker with other code was refused (its hash is {(code or 'unknown')[:8]}, here it is "
+        f"{here[:8]}): give it the inweights, torch and transformers of this machine."
     )
     return Kept.of(None, "broken", why, 0.0)
 
@@ -90,6 +99,6 @@ def side_by_side(engine: str, jobs: int | None, address: str | None) -> Results:
         if waiting:
             with closing(answers(longest_first(list(waiting.values())), jobs, address)) as found:
                 for name, answer in found:
-                    yield waiting[name].job, accepted(answer)
+                    yield waiting[name].job, accepted(answer, waiting[name].job)
 
     return results

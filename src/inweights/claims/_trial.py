@@ -12,7 +12,7 @@ import torch
 
 from inweights._errors import InputError
 from inweights._fetch import cache as cache_folder
-from inweights.claims._code import room
+from inweights.claims._code import code
 from inweights.engines import Beat, no_beat
 from inweights.lab import Draw, zoo
 from inweights.lab.models import Learner
@@ -70,7 +70,7 @@ class Trial:
         if found is not None:
             return found.to(self.device).eval()
         recipe = self.recipe(name)
-        key = hashlib.sha256((recipe.model_dump_json() + room("lab")).encode()).hexdigest()[:12]
+        key = hashlib.sha256((recipe.model_dump_json() + code(train)).encode()).hexdigest()[:12]
         folder = cache_folder() / "claims" / "trained" / f"{name}-{self.seed}-{key}"
         for file in (folder / MODEL, folder / CHECKPOINT):
             try:

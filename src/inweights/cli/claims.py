@@ -239,7 +239,7 @@ def _last(entry: Entry | None) -> str:
         return "–"
     if entry.stale:
         return f"{entry.verdict}, stale"
-    return f"{entry.verdict} (the code of {', '.join(entry.changed)} changed since)" if entry.changed else entry.verdict
+    return f"{entry.verdict} (code below the ledger changed since)" if entry.changed else entry.verdict
 
 
 def _of_the_record(entry: Entry | None) -> dict[str, Any]:

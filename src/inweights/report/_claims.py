@@ -124,22 +124,14 @@ def page(entries: Mapping[str, Entry]) -> str:
 def _made(entries: Mapping[str, Entry]) -> list[str]:
     """With what versions and on what hardware, the most frequent first."""
     used = Counter("; ".join(f"{k} {v}" for k, v in made.items()) for e in entries.values() for made in e.made_with)
-    codes = len({tuple(sorted(e.rooms.items())) for e in entries.values()})
-    code = "" if codes == 1 else f", by {codes} states of the code, as single claims were run again"
-    return [f"Made with{code}:\n", *(f"- {what} ({n} claims)" for what, n in used.most_common()), ""] if used else []
+    return ["Made with:\n", *(f"- {what} ({n} claims)" for what, n in used.most_common()), ""] if used else []
 
 
 def _since(entries: Mapping[str, Entry]) -> list[str]:
-    """The rooms below the ledger whose code is another one today, and of which claims that is so."""
-    which: dict[str, list[str]] = {}
-    for id, entry in entries.items():
-        if entry.changed:
-            which.setdefault(", ".join(entry.changed), []).append(id)
-    of = {
-        rooms: ", ".join(ids) if len(ids) < 6 else f"{len(ids)} of {len(entries)} claims"
-        for rooms, ids in which.items()
-    }
-    return [f"{SINCE}the code of {rooms} ({ids}), which need not change a number.\n" for rooms, ids in of.items()]
+    """The claims that reach code below the ledger that is another one today."""
+    ids = [id for id, entry in entries.items() if entry.changed]
+    of = ", ".join(ids) if len(ids) < 6 else f"{len(ids)} of {len(entries)} claims"
+    return [f"{SINCE}code below the ledger ({of}), which need not change a number.\n"] if ids else []
 
 
 def without_since(text: str) -> str:
