@@ -16,12 +16,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import inweights as iw
-from inweights.claims import Entry
-from inweights.claims._keep import Kept
-from inweights.claims._keep import read as read_trial
-from inweights.claims._ledger import read_entries
 from inweights.lab import sweep as sweeps
 from inweights.lab import training, zoo
+from inweights.ledger import Entry
+from inweights.ledger._cache import Kept
+from inweights.ledger._cache import read as read_trial
+from inweights.ledger._run import read_entries
 
 GOLDEN = Path(__file__).parent / "golden"
 BASES = ("llama", "gemma3")

@@ -81,7 +81,7 @@ def test_the_guard_of_imports_can_fail() -> None:
     assert upward("blocks", "from inweights import report") == ["inweights.report"]
     assert upward("lab", "from inweights.theory import Update\nimport torch") == []
     assert upward("engines", "from inweights.lab.sweep import Cell") == ["inweights.lab.sweep"]
-    assert upward("engines", "from inweights.claims._ledger import Job") == ["inweights.claims._ledger"]
+    assert upward("engines", "from inweights.ledger._run import Job") == ["inweights.ledger._run"]
     assert upward("claims", "from inweights.report import _claims") == ["inweights.report"]
     assert upward("claims", "from inweights.engines import choose\nfrom inweights.lab import Draw") == []
     assert upward("lab", "from inweights.claims import run") == ["inweights.claims"]

@@ -11,17 +11,19 @@ import pytest
 from typer.testing import CliRunner
 
 from inweights import InputError
-from inweights.claims import CLAIMS, Entry, Found, NotHereError, Trial, Verdict, _trial, criteria, load_all
-from inweights.claims import _criteria as criteria_module
-from inweights.claims import _ledger as ledger_module
-from inweights.claims import _remarks as remarks_module
-from inweights.claims._code import judging, models, program
-from inweights.claims._keep import Kept
-from inweights.claims._ledger import Job
 from inweights.cli import app
 from inweights.cli.claims import _live
 from inweights.lab import zoo
 from inweights.lab.training import Recipe
+from inweights.ledger import CLAIMS, Entry, Found, NotHereError, Trial, Verdict, _trial, criteria
+from inweights.ledger import _criteria as criteria_module
+from inweights.ledger import _remarks as remarks_module
+from inweights.ledger._cache import Kept
+from inweights.ledger._code import judging, models, program
+from inweights.ledger._run import Job
+from inweights.papers import _recorded as ledger_module
+from inweights.papers import load_all
+from inweights.papers._papers import DHERIN
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +109,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
     )  # fmt: skip
     (tmp_path / "recorded.jsonl").write_text(entry.line() + "\n")
     monkeypatch.setattr(ledger_module, "RECORDED", tmp_path / "recorded.jsonl")
-    monkeypatch.setitem(remarks_module.remarks(), claim.id, "Because it is a theorem.")
+    monkeypatch.setitem(remarks_module.remarks_file(DHERIN.folder), claim.id, {"why": "Because it is a theorem."})
     return entry
 
 
@@ -235,7 +237,7 @@ def test_the_help_says_when_a_run_ends_with_1() -> None:
 
 def test_a_control_that_does_not_fail_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     impossible = {"error": {"each": "<1e-10", "control": ">1e9"}}
-    monkeypatch.setitem(criteria_module._file(), "dherin-theorem", impossible)
+    monkeypatch.setitem(criteria_module.criteria_file(DHERIN.folder), "dherin-theorem", impossible)
     result = CliRunner().invoke(app, ["claims", "run", "dherin-theorem", "--quick"])
     assert result.exit_code == 1
     assert "INCONCLUSIVE" in result.stdout

@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save, save_file
 from talking import talker
 
 import inweights.models
-from inweights.claims import Entry, Verdict
 from inweights.folding._card import Card
 from inweights.folding._fold import Fold
+from inweights.ledger import Entry, Verdict
 from inweights.theory import Update
 
 LOAD = cache(inweights.models.load)

@@ -29,11 +29,12 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import inweights as iw
-from inweights.claims import Plot, Trial, Verdict, load_all, run
-from inweights.claims._ledger import Job, do
 from inweights.folding import make
 from inweights.lab import Draw, training
 from inweights.lab import sweep as sweeps
+from inweights.ledger import Plot, Trial, Verdict, run_claims
+from inweights.ledger._run import Job, do
+from inweights.papers import load_all
 from test_golden import BASES, GOLDEN, MODES, PROMPTS, about, answers, asked, logits, summary
 
 TEMPLATE = (
@@ -175,7 +176,7 @@ def ledger(folder: Path) -> None:
     claims = [load_all()[id] for id in ("dherin-theorem", "dherin-corollary")]
     with tempfile.TemporaryDirectory() as cache:
         os.environ["INWEIGHTS_CACHE"] = cache
-        entries = list(run(claims, quick=True))
+        entries = list(run_claims(claims, quick=True))
         kept = do(Job(claims[0].id, Trial(0)), Path(cache) / "apart")
         (trial,) = (Path(cache) / "apart").iterdir()
         shutil.copy(trial, folder / "trial.json")

@@ -16,7 +16,7 @@ from inweights.cli._device import Where, usable
 from inweights.cli._output import Json, emit, say, table
 
 if TYPE_CHECKING:
-    from inweights.claims import Claim, Entry, Job, Kept
+    from inweights.ledger import Claim, Entry, Job, Kept
 
 claims = typer.Typer(help="The ledger: claims of the literature, put to the test.", no_args_is_help=True)
 
@@ -29,7 +29,7 @@ Ids = Annotated[
 @claims.command("list")
 def list_command(ids: Ids = None, as_json: Json = False) -> None:
     """List claims by paper, with their cost and the verdicts of the last full run."""
-    from inweights.claims import recorded
+    from inweights.papers import recorded
 
     known, last = {c.id: c for c in _chosen(ids or [], everything=not ids)}, recorded()
     if as_json:
@@ -49,7 +49,8 @@ def show_command(
     id: Annotated[str, typer.Argument(help="A claim; `claims list` names them.", metavar="ID")], as_json: Json = False
 ) -> None:
     """All about one claim: what it says and where, what is measured, the control, the criteria and their changes."""
-    from inweights.claims import changes, criteria, load_all, recorded, remarks
+    from inweights.ledger import changes, criteria, remarks
+    from inweights.papers import load_all, recorded
 
     known, last = load_all(), recorded().get(id)
     if id not in known:
@@ -105,18 +106,19 @@ def run_command(
     """Put claims to the test; goes on where it was stopped. Exit 1 if a control did not fail, if a claim broke, or if
     the verdict of an exact claim is not the recorded one."""
     from inweights._files import folder_for
-    from inweights.claims import Verdict, recorded, run, side_by_side
-    from inweights.report import results as written
+    from inweights.ledger import Verdict, run_claims, side_by_side
+    from inweights.ledger import results as written
+    from inweights.papers import recorded
 
     chosen = _chosen(ids or [], everything)
     device = usable(device)
     results = side_by_side(engine, jobs, address)
     if out is not None:
         folder_for("--out", out)
-        written(out)  # what is damaged there is said before any work
+        written(out)  # damaged results are refused before any work
     entries: list[Entry] = []
     with _live(chosen, quick, silent=as_json) as (after, show):
-        for entry in run(chosen, quick=quick, device=device, train=train, results=results, after=after):
+        for entry in run_claims(chosen, quick=quick, device=device, train=train, results=results, after=after):
             entries.append(entry)
             show(entry)
             if out is not None:  # after each: what is known is not lost
@@ -139,7 +141,7 @@ def run_command(
 
 
 def _chosen(ids: list[str], everything: bool) -> list[Claim]:
-    from inweights.claims import load_all
+    from inweights.papers import load_all
 
     known = load_all()
     if everything == bool(ids):
@@ -165,7 +167,7 @@ def _live(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.text import Text
 
-    from inweights.claims import criteria
+    from inweights.ledger import criteria
 
     console = Console(stderr=True)
     left = {c.id: criteria()[c.id].seeds for c in chosen}  # trials
@@ -214,16 +216,11 @@ def _live(
 
 def _keep(out: Path, entry: Entry) -> None:
     """Beside what earlier runs found of other claims. What could not be run does not take the place of a verdict."""
-    from inweights._files import write_atomic
-    from inweights.claims import Verdict
-    from inweights.report import results, write_figure
+    from inweights.ledger import append
+    from inweights.report import write_figure
 
-    found = results(out)
-    if entry.verdict is Verdict.NOT_RUN and found.get(entry.id, entry).verdict is not Verdict.NOT_RUN:
-        return
-    found[entry.id] = entry
-    write_atomic(out / "results.jsonl", "".join(e.line() + "\n" for e in found.values()))
-    write_figure(out, entry)
+    if append(out, entry):
+        write_figure(out, entry)
 
 
 def _numbers(entry: Entry) -> str:
@@ -255,7 +252,7 @@ def _of_the_record(entry: Entry | None) -> dict[str, Any]:
 
 
 def _to_train(claim: Claim) -> dict[str, int]:
-    from inweights.claims import criteria, to_train
+    from inweights.ledger import criteria, to_train
 
     return to_train(claim.needs, criteria()[claim.id].seeds)
 
@@ -270,7 +267,7 @@ def _cost(claim: Claim) -> str:
 
 
 def _about(claim: Claim) -> dict[str, Any]:
-    from inweights.claims import criteria, remarks
+    from inweights.ledger import criteria, remarks
 
     return {
         "id": claim.id,
@@ -294,7 +291,7 @@ def _about(claim: Claim) -> dict[str, Any]:
 
 
 def _told(entry: Entry) -> dict[str, Any]:
-    from inweights.claims import CLAIMS
+    from inweights.ledger import CLAIMS
     from inweights.report import measured
 
     return _about(CLAIMS[entry.id]) | {

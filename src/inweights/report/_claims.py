@@ -10,18 +10,8 @@ from pathlib import Path
 
 from inweights._errors import InputError, Problems
 from inweights._files import write_atomic
-from inweights.claims import (
-    CLAIMS,
-    RECORDED,
-    Entry,
-    Interval,
-    Verdict,
-    changes,
-    load_all,
-    read_entries,
-    recorded,
-    remarks,
-)
+from inweights.ledger import CLAIMS, Entry, Interval, Verdict, changes, remarks, results, write_entries
+from inweights.papers import RECORDED, load_all, recorded
 
 HEAD = """# The ledger
 
@@ -35,11 +25,6 @@ one that comes nearest to holding.
 """
 
 SINCE = "*Changed since:* "  # begins a line that is about today, and not about the run
-
-
-def results(folder: Path) -> dict[str, Entry]:
-    """What a run has written so far."""
-    return read_entries(folder / "results.jsonl", "delete that line or the file, or name another folder")
 
 
 def record(folder: Path, docs: Path) -> None:
@@ -58,8 +43,7 @@ def record(folder: Path, docs: Path) -> None:
             problems.unless(told, f"{id}: its criteria are not those of the last record, and no [[change]] says why.")
     problems.stop()
     entries = {id: found[id] for id in load_all()}
-    lean = "".join(replace(e, plots=[]).line() + "\n" for e in entries.values())  # the figures' tables have the rest
-    write_atomic(RECORDED, lean)
+    write_entries(RECORDED, (replace(e, plots=[]) for e in entries.values()))  # the figures' tables have the rest
     write_atomic(docs / "claims.md", page(entries))
 
 

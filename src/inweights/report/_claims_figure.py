@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import torch
 
 from inweights._files import write_atomic, write_csv
-from inweights.claims import Bound, Criterion, Entry, Interval, band, criteria
+from inweights.ledger import Bound, Criterion, Entry, Interval, band, criteria
 from inweights.report._figures import COLOURS, HEADER, Curve, Figure, drawn
 
 STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # what lies under a line is seen through its gaps

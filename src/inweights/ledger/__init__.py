@@ -1,0 +1,37 @@
+"""The ledger: a claim as a program with a criterion, a control that must fail, and a verdict; independent of any paper.
+
+`run_claims` makes trials, keeps them in the user's cache and judges them; `results` and `append` own `results.jsonl`.
+"""
+
+from inweights.ledger._cache import Kept as Kept
+from inweights.ledger._claim import CLAIMS as CLAIMS
+from inweights.ledger._claim import Claim as Claim
+from inweights.ledger._claim import Found as Found
+from inweights.ledger._claim import Paper as Paper
+from inweights.ledger._claim import Plot as Plot
+from inweights.ledger._claim import claim as claim
+from inweights.ledger._criteria import Bound as Bound
+from inweights.ledger._criteria import Criteria as Criteria
+from inweights.ledger._criteria import Criterion as Criterion
+from inweights.ledger._criteria import changes as changes
+from inweights.ledger._criteria import criteria as criteria
+from inweights.ledger._judge import Interval as Interval
+from inweights.ledger._judge import Judged as Judged
+from inweights.ledger._judge import Verdict as Verdict
+from inweights.ledger._judge import band as band
+from inweights.ledger._judge import judge as judge
+from inweights.ledger._kept_weights import kept as kept
+from inweights.ledger._remarks import remarks as remarks
+from inweights.ledger._results import RESULTS as RESULTS
+from inweights.ledger._results import Entry as Entry
+from inweights.ledger._results import append as append
+from inweights.ledger._results import read_entries as read_entries
+from inweights.ledger._results import results as results
+from inweights.ledger._results import write_entries as write_entries
+from inweights.ledger._run import Job as Job
+from inweights.ledger._run import run_claims as run_claims
+from inweights.ledger._side_by_side import side_by_side as side_by_side
+from inweights.ledger._trial import NotHereError as NotHereError
+from inweights.ledger._trial import Trial as Trial
+from inweights.ledger._trial import UnmetError as UnmetError
+from inweights.ledger._trial import to_train as to_train

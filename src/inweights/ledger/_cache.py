@@ -1,0 +1,87 @@
+"""What trials found, kept under a key of the code and the settings that made it; a damaged file counts as none."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter
+
+from inweights._fetch import cache as cache_folder
+from inweights._files import write_atomic
+from inweights._read import CACHE_LIMIT, read_json
+from inweights.ledger._claim import Claim, Found, Numbers
+from inweights.ledger._code import made_by
+from inweights.ledger._json import dumps, loads
+from inweights.ledger._trial import Trial
+
+OUTCOMES = ("found", "unmet", "not here", "broken")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a trial found, as plain values: `quantities[name]` is a list of numbers and a list of the control's.
+    `made_with`: the versions and the hardware that it was made with, wherever and whenever that was."""
+
+    outcome: str
+    message: str
+    quantities: dict[str, tuple[list[float], list[float] | None]]
+    plot: dict[str, Any] | None
+    told: dict[str, float]
+    seconds: float
+    made_with: dict[str, str]
+
+    @classmethod
+    def of(
+        cls, found: Found | None, outcome: str, message: str, seconds: float, made_with: dict[str, str] | None = None
+    ) -> Kept:
+        made_with = made_with or {}
+        if found is None:
+            return cls(outcome, message, {}, None, {}, seconds, made_with)
+        quantities = {name: (_list(v), None if c is None else _list(c)) for name, (v, c) in found.quantities.items()}
+        plot = None
+        if found.plot is not None:
+            plot = asdict(found.plot) | {
+                "x": _list(found.plot.x),
+                "lines": {name: _list(line) for name, line in found.plot.lines.items()},
+            }
+        told = {k: float(v) for k, v in found.told.items()}
+        return cls(outcome, message, quantities, plot, told, seconds, made_with)
+
+
+KEPT = TypeAdapter(Kept)
+
+
+def _list(numbers: Numbers) -> list[float]:
+    return torch.as_tensor(numbers, dtype=torch.float64).detach().cpu().reshape(-1).tolist()
+
+
+def key(claim: Claim, trial: Trial) -> Path:
+    """The file of a trial. Another code or other models, another setting: another file."""
+    made = made_by(claim.measure, claim.models)
+    text = json.dumps([claim.id, trial.seed, trial.quick, trial.device, made])
+    return cache_folder() / "claims" / f"{claim.id}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+def write(path: Path, kept: Kept) -> None:
+    """With its checksum, so that what was damaged is seen."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = dumps(asdict(kept))
+    write_atomic(path, json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}))
+
+
+def read(path: Path) -> Kept | None:
+    """What is there, if it is whole."""
+    try:
+        outer = read_json(path, "The result", limit=CACHE_LIMIT)
+        body = str(outer["body"])
+        if hashlib.sha256(body.encode()).hexdigest() != outer["sha256"]:
+            return None
+        kept = KEPT.validate_python(loads(body))
+    except (ValueError, KeyError):  # it is not there, or damaged, or of other types
+        return None
+    return kept if kept.outcome in OUTCOMES else None

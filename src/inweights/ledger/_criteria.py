@@ -1,0 +1,128 @@
+"""Criteria: what has to be measured for a claim to hold, in a file of each paper and written before a claim is run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from inweights._read import CONFIG_LIMIT, read_toml
+from inweights.ledger._claim import CLAIMS
+
+SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Numbers between `low` and `high`, without the two."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, text: str) -> Bound:
+        """From "<x", ">x" or "a..b"."""
+        if text.startswith("<"):
+            return cls(-math.inf, float(text[1:]))
+        if text.startswith(">"):
+            return cls(float(text[1:]), math.inf)
+        low, _, high = text.partition("..")
+        return cls(float(low), float(high))
+
+    def holds(self, low: float, high: float) -> bool:
+        """Whether all of an interval lies inside."""
+        return self.low < low <= high < self.high
+
+    def misses(self, low: float, high: float) -> bool:
+        """Whether all of an interval lies outside, on one side."""
+        return high <= self.low or low >= self.high
+
+    def __str__(self) -> str:
+        if math.isinf(self.low):
+            return f"< {self.high:g}"
+        return f"> {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """How one quantity is judged.
+
+    - `each`: every trial by itself, the worst counts; else the interval of the mean.
+    - `control`: what the control has to be; None: to miss the bound.
+    - `range`: where the quantity lies by its nature, ends included, such as −1 to 1 for a cosine: intervals are cut
+      there. Bounds lie inside, so that no verdict hangs on it.
+    """
+
+    bound: Bound
+    each: bool
+    controlled: bool = True
+    control: Bound | None = None
+    range: Bound | None = None
+
+    def __post_init__(self) -> None:
+        edges = [e for b in (self.bound, self.control) if b for e in (b.low, b.high) if math.isfinite(e)]
+        if self.range and not all(self.range.low <= e <= self.range.high for e in edges):
+            raise ValueError(f"a bound of {self} is outside of its range, {self.range}")
+
+    def __str__(self) -> str:
+        return f"{'each' if self.each else 'mean'} {self.bound}" + (f", control {self.control}" if self.control else "")
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """All quantities of a claim, and over how many trials."""
+
+    quantities: dict[str, Criterion]
+    seeds: int = SEEDS
+
+
+@dataclass(frozen=True)
+class Change:
+    """A criterion, or what it is about, that was changed after it was written down: why, and what had been seen."""
+
+    claim: str
+    date: str
+    was: str
+    now: str
+    reason: str
+    seen: str
+
+
+@cache
+def criteria_file(folder: Path) -> dict[str, Any]:
+    """What `criteria.toml` in the folder of a paper says."""
+    return read_toml(folder / "criteria.toml", "The file", limit=CONFIG_LIMIT)
+
+
+def criteria() -> dict[str, Criteria]:
+    """The criteria of all claims that are loaded, by id; those of a claim without any are left out."""
+    files = {c.id: criteria_file(c.paper.folder) for c in CLAIMS.values()}
+    return {id: _criteria(id, file[id]) for id, file in files.items() if id in file}
+
+
+def changes() -> list[Change]:
+    """What was changed since, oldest first, of all papers with claims that are loaded."""
+    folders = dict.fromkeys(c.paper.folder for c in CLAIMS.values())
+    made = [Change(**c) for folder in folders for c in criteria_file(folder).get("change", [])]
+    return sorted(made, key=lambda change: change.date)
+
+
+def _criteria(id: str, values: dict[str, Any]) -> Criteria:
+    quantities = {k: _criterion(v) for k, v in values.items() if k != "seeds"}
+    if not any(c.controlled for c in quantities.values()):
+        raise ValueError(f"{id}: no quantity has a control")
+    return Criteria(quantities, values.get("seeds", SEEDS))
+
+
+def _criterion(values: dict[str, str]) -> Criterion:
+    each = "each" in values
+    control = values.get("control")
+    return Criterion(
+        Bound.of(values["each" if each else "mean"]),
+        each,
+        control != "none",
+        None if control in (None, "none") else Bound.of(control),
+        Bound.of(values["range"]) if "range" in values else None,
+    )

@@ -1,0 +1,33 @@
+"""Trainings that several claims share, kept in the user's cache: their trials may run in different processes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+from inweights._fetch import cache as cache_folder
+from inweights._files import write_atomic
+from inweights.ledger._code import made_by
+
+DIGEST = hashlib.sha256().digest_size
+
+
+def kept(name: str, train: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """What `train` gives, trained once for its code; `name` has all of its settings. A damaged file counts as none.
+
+    Two processes that begin at the same moment both train, and find the same.
+    """
+    path = cache_folder() / "claims" / "trained" / f"{name}-{made_by(train)}"
+    with suppress(OSError):
+        content = path.read_bytes()
+        if hashlib.sha256(content[DIGEST:]).digest() == content[:DIGEST]:
+            return load(content[DIGEST:])
+    found = dict(train())
+    content = save(found)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, hashlib.sha256(content).digest() + content)
+    return found

@@ -1,0 +1,205 @@
+"""What a definition means, as plain values: its syntax tree without comments, docstrings and names of modules."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from inweights.ledger._package import COMPREHENSIONS, Function, Package, Place, bound, imports, stands_alone
+
+WITH_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *COMPREHENSIONS)
+
+
+def digest(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Read:
+    """A definition as it was read. `uses`: what it names, each with how; `entered`: what it is entered into;
+    `attributes`: names after a dot; `texts`: whether it looks for files of the package."""
+
+    own: str
+    uses: tuple[tuple[str, Place], ...]
+    entered: tuple[Place, ...]
+    attributes: frozenset[str]
+    texts: bool
+
+
+@dataclass
+class _Scope:
+    """Names that are bound inside of a definition, and those among them that are imported there."""
+
+    names: set[str]
+    imported: dict[str, tuple[str, str]] = field(default_factory=dict)
+    of_a_class: bool = False
+
+
+class Reader:
+    """Reads what stands in a module. Modules that are named are numbered as they come: where they are says nothing."""
+
+    def __init__(self, package: Package, module: str) -> None:
+        self.package, self.module = package, module
+        self.uses: set[tuple[str, Place]] = set()
+        self.entered: set[Place] = set()
+        self.attributes: set[str] = set()
+        self.texts = False
+        self._modules: dict[str, int] = {}
+        self._scopes: list[_Scope] = []
+        self._silent = False
+
+    def read(self, label: str, statements: Sequence[ast.AST]) -> Read:
+        own = digest((label, self.tree(list(statements))))
+        return Read(own, tuple(sorted(self.uses)), tuple(sorted(self.entered)), frozenset(self.attributes), self.texts)
+
+    def tree(self, node: Any) -> Any:
+        """As plain values. What is empty is left out: later versions of Python have more such fields, and the hash
+        should be the same there."""
+        if isinstance(node, list):
+            return [self.tree(n) for n in node if not (stands_alone(n) or self._is_import(n))]
+        if not isinstance(node, ast.AST):
+            return node
+        if isinstance(node, ast.Attribute):
+            self.attributes.add(node.attr)
+        if isinstance(node, ast.Name) and node.id == "__file__":
+            self.texts = True
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            return self._named(node)
+        if isinstance(node, ast.Constant) and "." in str(node.value) and node.value in self.package.modules:
+            self.texts = True  # as in `files("package.part")`
+            return "Module", self._number(node.value)
+        return self._node(node)
+
+    def _node(self, node: ast.AST) -> Any:
+        found = []
+        for name, value in ast.iter_fields(node):
+            if name == "kind" or value is None or value == []:
+                continue
+            if name == "decorator_list":
+                found.append((name, [self._decorator(d) for d in value if not self._lists(d)]))
+            elif isinstance(node, WITH_SCOPE) and (name in ("body", "elt", "key", "value", "generators")):
+                with self._inside(node):
+                    found.append((name, self.tree(value)))
+            elif name == "returns" or (name == "annotation" and not (self._scopes and self._scopes[-1].of_a_class)):
+                with self._silence():
+                    found.append((name, self.tree(value)))
+            elif isinstance(value, ast.arguments):
+                found.append((name, self._arguments(value)))
+            else:
+                found.append((name, self.tree(value)))
+        return type(node).__name__, found
+
+    def _arguments(self, all: ast.arguments) -> Any:
+        """Types of arguments are part of the tree, but what they name is not asked for; defaults are."""
+        with self._silence():
+            names = [self.tree(a) for a in (all.posonlyargs, all.args, all.kwonlyargs, all.vararg, all.kwarg)]
+        return names, [self.tree(d) for d in all.defaults], [self.tree(d) for d in all.kw_defaults]
+
+    def _named(self, node: ast.Name | ast.Attribute) -> Any:
+        home = self.target(node.value) if isinstance(node, ast.Attribute) else self.module
+        name = node.attr if isinstance(node, ast.Attribute) else node.id
+        if not isinstance(home, str):
+            return self._node(node)
+        found = self.target(node)
+        label = name if isinstance(node, ast.Name) else f"{self._number(home)}.{name}"
+        if isinstance(found, str):  # a module by itself: all that it has
+            number = self._number(found)
+            self._use([(f"{number}.{each}", Place(found, each)) for each in self.package.modules[found].defined])
+            return "Module", number
+        if found is not None and not name.startswith("__"):
+            self._use([(label, found)])
+        return ("Name", name) if isinstance(node, ast.Name) else ("Of", label)
+
+    def target(self, node: ast.AST) -> Place | str | None:
+        """What a name, or a name in a module, stands for, if that is of the package."""
+        if isinstance(node, ast.Attribute):
+            home = self.target(node.value)
+            return self.package.find(home, node.attr) if isinstance(home, str) else None
+        if not isinstance(node, ast.Name):
+            return None
+        for k, scope in enumerate(reversed(self._scopes)):
+            if scope.of_a_class and k:  # its methods do not see what is bound in it
+                continue
+            if node.id in scope.imported:
+                return self.package.imported(*scope.imported[node.id])
+            if node.id in scope.names:
+                return None
+        return self.package.find(self.module, node.id)
+
+    def root(self, node: ast.AST) -> Place | None:
+        """What a statement does something to: `TASKS` of `TASKS["name"] = …`, `TASKS("name")(…)`, `TASKS.enter(…)`."""
+        while True:
+            found = self.target(node)
+            if isinstance(found, Place):
+                return found
+            if isinstance(node, ast.Attribute | ast.Subscript | ast.Expr):
+                node = node.value
+            elif isinstance(node, ast.Call):
+                node = node.func
+            elif isinstance(node, ast.Assign | ast.Delete):
+                node = node.targets[0]
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+                node = node.target
+            else:
+                return None
+
+    def enters(self, decorator: ast.expr) -> Place | None:
+        """What a decorator enters a definition into: a registry, which is an instance of a class of the package, or a
+        function with several forms. Who asks for the definition does not ask for the others that are entered there."""
+        root = self.root(decorator)
+        if root is None or not isinstance(decorator, ast.Call | ast.Attribute):
+            return None
+        function = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(function, ast.Attribute) and function.attr == "register":
+            return root
+        return root if isinstance(self.package.definition(root)[0], ast.Assign | ast.AnnAssign) else None
+
+    def _decorator(self, node: ast.expr) -> Any:
+        before, into = set(self.uses), self.enters(node)
+        found = self.tree(node)
+        if into is not None:
+            self.entered.add(into)
+            self.uses = before | {(label, place) for label, place in self.uses if place != into}
+        return found
+
+    def _lists(self, decorator: ast.expr) -> bool:
+        """Whether it only lists a function, as `@claim` does."""
+        root = self.root(decorator)
+        return root is not None and self.package.of_the_core(root.module)
+
+    def _is_import(self, node: Any) -> bool:
+        """Whether it is an import from the package: what is imported is told by what it is, not by where."""
+        if isinstance(node, ast.Import):
+            return all(self.package.inside(alias.name) for alias in node.names)
+        return isinstance(node, ast.ImportFrom) and self.package.inside(node.module)
+
+    def _use(self, found: list[tuple[str, Place]]) -> None:
+        if not self._silent:
+            self.uses.update(found)
+
+    def _number(self, module: str) -> int:
+        return self._modules.setdefault(module, len(self._modules))
+
+    @contextmanager
+    def _inside(self, node: Any) -> Iterator[None]:
+        if isinstance(node, COMPREHENSIONS):
+            scope = _Scope(bound([g.target for g in node.generators]))
+        elif isinstance(node, ast.Lambda):
+            scope = _Scope({a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)})
+        else:
+            scope = _Scope(bound(node.body), dict(imports(node.body)), isinstance(node, ast.ClassDef))
+            if isinstance(node, Function):
+                scope.names |= {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+        self._scopes.append(scope)
+        yield
+        self._scopes.pop()
+
+    @contextmanager
+    def _silence(self) -> Iterator[None]:
+        before, self._silent = self._silent, True
+        yield
+        self._silent = before

@@ -1,0 +1,21 @@
+"""The weights by which a model answers whose answers are linear in the query: read by asking for all unit vectors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from inweights.papers._descent import Answers
+
+
+def asked_weights(model: Answers, xs: Tensor, ys: Tensor) -> Tensor:
+    """After all examples but the last point, which is not asked about: `(batch, points, dims)` → `(batch, dims)`."""
+    batch, _, dims = xs.shape
+    queries = torch.eye(dims).to(xs).repeat(batch, 1).unsqueeze(1)
+    prompts = torch.cat([xs[:, :-1].repeat_interleave(dims, 0), queries], 1)
+    return model(prompts, ys.repeat_interleave(dims, 0))[:, -1].view(batch, dims)
+
+
+def apart(found: Tensor, wanted: Tensor) -> Tensor:
+    """The distance of vectors as a part of the norm of the second: `(batch, dims)` → `(batch,)`."""
+    return (found - wanted).norm(dim=-1) / wanted.norm(dim=-1)

@@ -1,0 +1,75 @@
+"""The papers, each with the folder of its claims."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from inweights.ledger import CLAIMS, Claim, Paper
+
+HERE = Path(__file__).parent
+DHERIN = Paper(
+    "dherin", "Learning without training", "Dherin et al.", "2507.16003", 2025, HERE / "learning_without_training"
+)
+INNOCENTI = Paper(
+    "innocenti",
+    "A simple generalisation of the implicit dynamics of in-context learning",
+    "Innocenti and Achour",
+    "2512.11255",
+    2025,
+    HERE / "simple_generalisation",
+)
+GOLDWASER = Paper(
+    "goldwaser",
+    "Equivalence of context and parameter updates in modern transformer blocks",
+    "Goldwaser et al.",
+    "2511.17864",
+    2025,
+    HERE / "modern_blocks",
+)
+MAZZAWI = Paper(
+    "mazzawi", "Transmuting prompts into weights", "Mazzawi et al.", "2510.08734", 2025, HERE / "transmuting"
+)
+OSWALD = Paper(
+    "oswald",
+    "Transformers learn in-context by gradient descent",
+    "von Oswald et al.",
+    "2212.07677",
+    2023,
+    HERE / "gradient_descent",
+)
+AHN = Paper(
+    "ahn",
+    "Transformers learn to implement preconditioned gradient descent",
+    "Ahn et al.",
+    "2306.00297",
+    2023,
+    HERE / "preconditioned",
+)
+FU = Paper(
+    "fu",
+    "Transformers learn higher-order optimization methods for in-context learning",
+    "Fu et al.",
+    "2310.17086",
+    2023,
+    HERE / "second_order",
+)
+AKYUREK = Paper(
+    "akyurek",
+    "What learning algorithm is in-context learning?",
+    "Akyürek et al.",
+    "2211.15661",
+    2023,
+    HERE / "what_algorithm",
+)
+GARG = Paper("garg", "What can transformers learn in-context?", "Garg et al.", "2208.01066", 2022, HERE / "what_can")
+NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
+
+PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, NOTES)
+
+
+def load_all() -> dict[str, Claim]:
+    """All claims, by paper and in the order of the paper."""
+    for paper in PAPERS:
+        import_module(f"inweights.papers.{paper.folder.name}")
+    return dict(sorted(CLAIMS.items(), key=lambda item: PAPERS.index(item[1].paper)))

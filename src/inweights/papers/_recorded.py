@@ -1,0 +1,36 @@
+"""The entries of the last full run, which come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inweights._errors import Problems, unknown
+from inweights.ledger import Entry, read_entries
+from inweights.papers._papers import load_all
+
+RECORDED = Path(__file__).parent / "recorded.jsonl"
+
+
+def recorded() -> dict[str, Entry]:
+    """The recorded entries, by claim."""
+    load_all()
+    return read_entries(RECORDED, "install inweights again")
+
+
+def claims(*ids: str) -> list[Entry]:
+    """The recorded entries of some claims, or of all: verdict, numbers with their intervals, criteria.
+
+    **Example:**
+
+    ```python
+    import inweights as iw
+
+    (entry,) = iw.claims("dherin-theorem")
+    print(entry.verdict, entry.claim.sentence)
+    ```
+    """
+    entries, problems = recorded(), Problems()
+    for id in ids:
+        problems.unless(id in entries, str(unknown("claim", id, entries)))
+    problems.stop()
+    return [entries[id] for id in ids] if ids else list(entries.values())

@@ -1,0 +1,237 @@
+"""*Learning without training* (arXiv 2507.16003): the experiments of its section 4, on one small block."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights.blocks import ContextualBlock, Dense, LinearAttention, absorb
+from inweights.lab.section4 import (
+    LinearTask,
+    OneBlock,
+    Prompts,
+    decay_exponent,
+    finetuning,
+    implicit_path,
+    predict,
+    train_block,
+)
+from inweights.ledger import Found, Plot, Trial, claim, kept
+from inweights.papers._papers import DHERIN
+from inweights.theory import Changes
+
+LOSSES = ("context", "update", "random update")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The block of section 4 after its training.
+
+    - `steps`: when it was looked at. `losses[name]`: its loss then, with the context, with the update that stands for
+      it, and with a random one.
+    - `test`: prompts that it was not trained on.
+    """
+
+    settings: OneBlock
+    block: ContextualBlock
+    test: Prompts
+    steps: list[int]
+    losses: dict[str, list[float]]
+
+
+def trained(trial: Trial) -> Trained:
+    """Trained once: several claims are about it."""
+    return _trained(trial.seed, trial.quick)
+
+
+@cache
+def _trained(seed: int, quick: bool) -> Trained:
+    settings = OneBlock(steps=400, batch=64, seed=seed) if quick else OneBlock(seed=seed)
+    test = settings.task.prompts(200 if quick else 1000, settings.examples, seed=seed + 1_000_003)
+    moments = range(0, settings.steps + 1, settings.steps // 20)
+    found = kept(f"section4-{seed}-{'quick' if quick else 'full'}", lambda: training(settings, test, moments))
+    losses = {name: found.pop(name).tolist() for name in LOSSES}
+    block = settings.make()
+    block.load_state_dict(found)
+    return Trained(settings, block, test, list(moments), losses)
+
+
+def training(settings: OneBlock, test: Prompts, moments: Container[int]) -> dict[str, Tensor]:
+    """The parameters after it, and by name the three losses at some moments of it, each `(moments,)`."""
+    seen: list[dict[str, float]] = []
+
+    def look(step: int, block: ContextualBlock) -> None:
+        if step in moments:
+            seen.append(three_losses(block, test, settings.seed))
+
+    block = train_block(settings, look).block
+    losses = {name: torch.tensor([each[name] for each in seen], dtype=torch.float64) for name in LOSSES}
+    return losses | block.state_dict()
+
+
+def three_losses(block: ContextualBlock, prompts: Prompts, seed: int) -> dict[str, float]:
+    """Mean squared errors with the context, with the update in its place, and with a random one of equal norm."""
+    context, query, target = prompts
+    changes = absorb(block, context, query)
+
+    def alone(changes: Changes) -> Tensor:
+        return changes.run(block, context[:, :0], query)
+
+    with torch.no_grad():
+        said = (block(context, query), alone(changes), alone(changes.random_like(seed)))
+    return {name: F.mse_loss(predict(out), target).item() for name, out in zip(LOSSES, said, strict=True)}
+
+
+@claim("dherin-losses-coincide", DHERIN, "Section 4, check of the theorem", cost=(20, 300))
+def losses_coincide(trial: Trial) -> Found:
+    """All through its training, the test loss of the block with the prompt is that of the block with ΔW and no prompt.
+
+    Measured: the difference of the two losses at each of 20 moments of the training.
+
+    Control: the same with a random update of rank 1 and equal norm. (Before the first step the block says next to
+    nothing, with whatever update: that moment is drawn, but tells nothing.)
+
+    Settings: the block of section 4 (2 dimensions, 50 examples, 8 heads of width 4, 128 hidden units), Adam, 400 steps
+    of 64 prompts (full: 2,000 of 256), 200 test prompts (full: 1,000), float32.
+    """
+    found = trained(trial)
+    context = torch.tensor(found.losses["context"])
+    value, control = ((torch.tensor(found.losses[name]) - context)[1:].abs() for name in ("update", "random update"))
+    plot = Plot("Prompt and weights during training", "step", "test loss", found.steps, found.losses, log="y")
+    return Found({"difference": (value, control)}, plot, {"loss in the end": found.losses["context"][-1]})
+
+
+def summing(settings: OneBlock) -> ContextualBlock:
+    """The block with linear attention, which adds up what it reads and averages nothing; untrained."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        layer = LinearAttention(settings.dims + 1, settings.read, heads=settings.heads, head_width=settings.head_width)
+        return ContextualBlock(layer, Dense(settings.read, settings.hidden, settings.dims + 1, F.relu))
+
+
+def rank_correlation(line: Tensor) -> float:
+    """Spearman's, of a line with its own index."""
+    return float(spearmanr(range(len(line)), line.tolist()).statistic)
+
+
+@claim("dherin-increments-vanish", DHERIN, "Section 4, convergence of ΔW", cost=(20, 300))
+def increments_vanish(trial: Trial) -> Found:
+    """The more examples are read, the less the next one changes the weights: ‖ΔW_{i+1} − ΔW_i‖ goes to zero, as the
+    steps of gradient descent do where it converges.
+
+    Measured: on the mean over test prompts, the rank correlation with i, and the last increment over the first.
+
+    Control: the same block before its training, on the same prompts. Where its increments vanish as well, they are no
+    sign of learning. (Told beside it: the exponents of both, and the untrained block with linear attention, which adds
+    up what it reads, where softmax averages.)
+
+    Settings: the trained block of section 4, as for `dherin-losses-coincide`, 50 examples; exponents of
+    ‖ΔW_{i+1} − ΔW_i‖ as a power of i by least squares, on the median over test prompts.
+    """
+    found = trained(trial)
+    blocks = {
+        "trained": found.block,
+        "untrained": found.settings.make(),
+        "linear attention, untrained": summing(found.settings),
+    }
+    paths = {name: implicit_path(block, found.test).increments() for name, block in blocks.items()}
+    lines = {name: path.mean(0) for name, path in paths.items()}
+    ranks = {name: rank_correlation(line) for name, line in lines.items()}
+    ratios = {name: float(line[-1] / line[0]) for name, line in lines.items()}
+    shown = {name: (line / line[0]).tolist() for name, line in lines.items()}
+    x = list(range(1, len(lines["trained"]) + 1))
+    added = "linear attention, untrained"
+    return Found(
+        {
+            "rank_correlation": (ranks["trained"], ranks["untrained"]),
+            "last_to_first": (ratios["trained"], ratios["untrained"]),
+        },
+        Plot("What each example adds to the weights", "example", "‖ΔW_i − ΔW_{i−1}‖, first = 1", x, shown, log="xy"),
+        {f"exponent, {name}": decay_exponent(paths[name].median(0).values) for name in ("trained", "untrained")}
+        | {f"{added}: rank correlation": ranks[added], f"{added}: last to first": ratios[added]},
+    )
+
+
+@dataclass(frozen=True)
+class OtherLabels(LinearTask):
+    """Examples that teach another function than the one that is asked for."""
+
+    def prompts(self, batch: int, examples: int, *, seed: int, step: int = 0, queries: int = 1) -> Prompts:
+        found = super().prompts(batch, examples, seed=seed, step=step, queries=queries)
+        return found._replace(context=found.context.roll(1, 0))
+
+
+@claim("dherin-finetuning", DHERIN, "Section 4, comparison with fine-tuning", cost=(40, 400))
+def finetuned(trial: Trial) -> Found:
+    """Reading examples lowers the test loss in the way in which training on them does, one step of SGD for each.
+    (A weak claim: it is about the look of two curves, and any two that fall are much alike.)
+
+    Measured: the correlation of the two mean test losses over the number of examples, 0 to 50.
+
+    Control: SGD in the same block before its training, against the same reading. Where that curve is as much like it,
+    the likeness is that of falling curves, and says nothing of what the block has learned. (Told beside it: SGD on the
+    examples of another function, after which the loss rises.)
+
+    Settings: the trained block of section 4, as for `dherin-losses-coincide`; SGD on W alone, the best of three rates
+    (full: six), 40 trials of 4 queries (full: 100 of 16).
+    """
+    found = trained(trial)
+    trials, queries, rates = trial.size((40, 4, (0.1, 0.3, 1.0)), (100, 16, (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
+
+    def tuned(task: LinearTask) -> dict[str, Tensor]:
+        result = finetuning(
+            found.block, found.settings.make(), task, found.settings.examples,
+            trials=trials, queries=queries, seed=trial.seed + 2_000_003, rates=rates,
+        )  # fmt: skip
+        return {"SGD": result.sgd.mean(0), "ΔW": result.implicit.mean(0), "SGD, untrained": result.untrained.mean(0)}
+
+    lines = tuned(found.settings.task)
+    lines["SGD, other labels"] = tuned(OtherLabels(found.settings.dims))["SGD"]
+    like = {name: float(torch.corrcoef(torch.stack([line, lines["ΔW"]]))[0, 1]) for name, line in lines.items()}
+    plot = Plot(
+        "Reading examples and training on them", "examples", "test loss", range(len(lines["SGD"])),
+        {name: line.tolist() for name, line in lines.items()}, log="y",
+    )  # fmt: skip
+    told = {"correlation with SGD on another function": like["SGD, other labels"]}
+    return Found({"correlation": (like["SGD"], like["SGD, untrained"])}, plot, told)
+
+
+@claim("dherin-gradient-alignment", DHERIN, "Comparison with fine-tuning in later versions", cost=(20, 300))
+def gradient_alignment(trial: Trial) -> Found:
+    """The implicit update of a context points where the gradient of fine-tuning on its examples points.
+
+    Measured: for each context, the cosine of the mean of ΔW(C) over 16 queries with the negative gradient by W of the
+    mean squared error over the examples, each of them asked without a context.
+
+    Control: the gradient on the examples of another context.
+
+    Settings: the trained block of section 4, as for `dherin-losses-coincide`; 50 contexts (full: 200) of 50 examples.
+    """
+    found = trained(trial)
+    task, count = found.settings.task, trial.size(50, 200)
+    prompts = task.prompts(count, found.settings.examples, seed=trial.seed + 3_000_003, queries=16)
+    cosines = [alignment(found.block, prompts, shift) for shift in (0, 1)]
+    untrained = alignment(found.settings.make(), prompts, 0)
+    return Found({"cosine": (cosines[0], cosines[1])}, told={"cosine, untrained": float(untrained.mean())})
+
+
+def alignment(block: ContextualBlock, prompts: Prompts, shift: int) -> Tensor:
+    """The cosine of each context's mean update with the gradient on the context `shift` further on, `(contexts,)`."""
+    context, query, _ = prompts
+    update = absorb(block, context.unsqueeze(1), query).updates[0]
+    reading = update.dense().mean(1)
+    points = context.roll(shift, 0).clone()
+    labels = points[..., -1].clone()
+    points[..., -1] = 0  # an example as a query: its label hidden
+    W = block.get_parameter(update.name)
+    slopes = []
+    for x, y in zip(points, labels, strict=True):
+        loss = F.mse_loss(predict(block(x.new_zeros(len(x), 0, x.shape[-1]), x)), y)
+        slopes.append(torch.autograd.grad(loss, W)[0])
+    return F.cosine_similarity(reading.flatten(1), -torch.stack(slopes).flatten(1))

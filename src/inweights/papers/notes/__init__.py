@@ -1,0 +1,9 @@
+"""What the notes say of regression and of gradient descent, mistakes included, and what holds instead."""
+
+# The order is that of the claims in the paper.
+# isort: off
+from inweights.papers.notes import claims as claims
+from inweights.papers.notes import encoder as encoder
+from inweights.papers.notes import selection as selection
+from inweights.papers.notes import theorem as theorem
+from inweights.papers.notes import transfer as transfer

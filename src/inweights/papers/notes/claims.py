@@ -1,0 +1,235 @@
+"""What the notes say of regression and of gradient descent, mistakes included, and what holds instead."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from inweights.lab.models import LSA, LSAModel, gdpp_construction
+from inweights.lab.predictors import GD, SGD, Predictor
+from inweights.lab.tasks import Linear, Sample
+from inweights.ledger import Found, Trial, claim
+from inweights.papers._papers import NOTES
+from inweights.papers._random_blocks import each
+
+
+def regression(trial: Trial, prompts: int, points: int, *, dims: int = 5, noise: float = 0.1) -> Sample:
+    """Linear functions with noisy labels, float64."""
+    return Linear(dims=dims, noise=noise).sample(trial.draw(prompts, dtype=torch.float64), points)
+
+
+def asked_after(sample: Sample, queries: Tensor) -> tuple[Tensor, Tensor]:
+    """The note's linear attention, no softmax and no scale, for queries `(batch, k, dims)`: `Σ (x·x_i) y_i`, of shape
+    `(batch, k)`, and its scores `x·x_i`, `(batch, k, n)`."""
+    scores = queries @ sample.xs.mT
+    return (scores @ sample.ys.unsqueeze(-1)).squeeze(-1), scores
+
+
+def one_step(sample: Sample, queries: Tensor) -> Tensor:
+    """The answers `(batch, k)` of one step of gradient descent from zero, rate 1, on the mean of the halved squares."""
+    n = sample.xs.shape[1]
+    w = torch.zeros(len(sample.xs), sample.xs.shape[2], dtype=sample.xs.dtype, requires_grad=True)
+    missed = (sample.xs @ w.unsqueeze(-1)).squeeze(-1) - sample.ys
+    slope = torch.autograd.grad(missed.square().sum() / (2 * n), w)[0]
+    return (queries @ -slope.unsqueeze(-1)).squeeze(-1)
+
+
+def miss_at_best_rate(answers: Tensor, step: Tensor) -> Tensor:
+    """For each prompt the largest difference of answers `(batch, k)` from those of a step, at the best rate for it."""
+    rate = (answers * step).sum(-1, keepdim=True) / step.square().sum(-1, keepdim=True)
+    return each(answers, rate * step)
+
+
+def softmax_answers(sample: Sample, scores: Tensor) -> Tensor:
+    """The same attention with a softmax."""
+    return (scores.softmax(-1) @ sample.ys.unsqueeze(-1)).squeeze(-1)
+
+
+@claim("note-attention-demo", NOTES, "004, section 8.1", exact=True, cost=(0.2, 0.5))
+def attention_demo(trial: Trial) -> Found:
+    """The demonstration's attention, Σ s_i y_i / Σ s_i² with scores s_i = x·x_i, is a step of gradient descent.
+
+    Measured: for each context the largest difference of its answers to 20 queries from those of one step from zero, at
+    the rate that suits the context best.
+
+    Control: softmax attention, which is no step either.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, 50 contexts (full: 500), float64, as in the note.
+    """
+    sample = regression(trial, trial.size(50, 500), 20)
+    queries = trial.draw(len(sample.xs), 1, dtype=torch.float64).normal(20, 5)
+    summed, scores = asked_after(sample, queries)
+    demo = summed / (scores.square().sum(-1) + 1e-6)
+    step = one_step(sample, queries)
+    value, control = (miss_at_best_rate(a, step) for a in (demo, softmax_answers(sample, scores)))
+    return Found({"error": (value, control)})
+
+
+@claim(
+    "note-attention-corrected", NOTES, "004, section 8.1, corrected", exact=True, cost=(0.2, 0.5),
+    repeats="oswald-construction",
+)  # fmt: skip
+def attention_corrected(trial: Trial) -> Found:
+    """With the factor η/N and weights that start at zero, the note's linear attention is one step of gradient descent
+    with rate η on the mean of the halved squares.
+
+    Measured: for each context the largest difference of its answers from those of that step, the gradient by autograd.
+
+    Control: the division by Σ s_i² in place of the factor, as in the demonstration.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, η = 0.7, 50 contexts (full: 500) of 20 queries, float64.
+    """
+    eta = 0.7
+    sample = regression(trial, trial.size(50, 500), 20)
+    queries = trial.draw(len(sample.xs), 1, dtype=torch.float64).normal(20, 5)
+    summed, scores = asked_after(sample, queries)
+    step = eta * one_step(sample, queries)
+    demo = summed / (scores.square().sum(-1) + 1e-6)
+    return Found({"error": (each(eta / 20 * summed, step), each(demo, step))})
+
+
+def plus_plus(sample: Sample, eta: float, gamma: float, layers: int = 2) -> Tensor:
+    """The weights after some layers of GD++ as von Oswald et al. define it, `(batch, dims)`: a plain step, and at the
+    same time x ← (I − γ X Xᵀ) x for all inputs, the query included."""
+    X, y = sample.xs, sample.ys.unsqueeze(-1)
+    n, identity = X.shape[1], torch.eye(X.shape[2], dtype=X.dtype)
+    change, w, missed = identity.expand(len(X), -1, -1), torch.zeros_like(X[:, 0].unsqueeze(-1)), y
+    for _ in range(layers):
+        step = eta / n * X.mT @ missed  # in the inputs as they are now
+        w = w + change.mT @ step
+        missed = missed - X @ step
+        now = identity - gamma * X.mT @ X
+        X, change = X @ now, now @ change
+    return w.squeeze(-1)
+
+
+def slope(sample: Sample, w: Tensor) -> Tensor:
+    """∇L at weights `(batch, dims)`, of the mean of the halved squares."""
+    X = sample.xs
+    return (X.mT @ (X @ w.unsqueeze(-1) - sample.ys.unsqueeze(-1))).squeeze(-1) / X.shape[1]
+
+
+def newton_step(sample: Sample, w: Tensor) -> Tensor:
+    """−H⁻¹ ∇L at weights `(batch, dims)`."""
+    X = sample.xs
+    return -torch.linalg.solve(X.mT @ X / X.shape[1], slope(sample, w).unsqueeze(-1)).squeeze(-1)
+
+
+def miss_with_one_matrix(steps: Tensor, slopes: Tensor) -> Tensor:
+    """For each prompt the largest difference of a step `(batch, dims)` from what one matrix makes of the gradient: the
+    matrix that suits all prompts best."""
+    return each(steps, slopes @ torch.linalg.lstsq(slopes, steps).solution)
+
+
+@claim("note-plus-is-newton", NOTES, "004, section 2.4", exact=True, cost=(0.2, 0.5))
+def plus_is_newton(trial: Trial) -> Found:
+    """In layer l, GD++ moves the weights by −η_l H_l⁻¹ ∇L(w), where H_l is a learned preconditioner: curvature is
+    corrected by the Hessian, so that layers come near to Newton's method.
+
+    Measured: for each prompt the largest difference of what the second layer of GD++ adds to the weights from
+    −η H⁻¹ ∇L where it begins, by the reading of the note that serves it better: H is the Hessian, at the η that suits
+    the prompt best; or H is learned, so one for all prompts, and η H⁻¹ is the matrix that suits all of them best.
+
+    Control: a step along the signs of the gradient.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, η = 0.5, γ = 0.01; 50 prompts (full: 500), float64. The note's
+    momentum is not tested.
+    """
+    sample = regression(trial, trial.size(50, 500), 20)
+    start = plus_plus(sample, 0.5, 0.01, 1)
+    added, slopes = plus_plus(sample, 0.5, 0.01, 2) - start, slope(sample, start)
+    newton = newton_step(sample, start)
+    by_reading = [(miss_at_best_rate(s, newton), miss_with_one_matrix(s, slopes)) for s in (added, slopes.sign())]
+    value, control = (torch.minimum(*both) for both in by_reading)
+    told = {name: float(m.max()) for name, m in zip(("H the Hessian", "H learned"), by_reading[0], strict=True)}
+    return Found({"error": (value, control)}, told=told)
+
+
+@claim(
+    "note-plus-corrected", NOTES, "004, section 2.4, corrected", exact=True, cost=(0.5, 1),
+    repeats="oswald-construction-plus",
+)  # fmt: skip
+def plus_corrected(trial: Trial) -> Found:
+    """GD++ is a step of plain gradient descent and a transform of the data, x ← (I − γ X Xᵀ) x, with one number γ for
+    each layer; linear self-attention computes it.
+
+    Measured: for each context the largest difference, over 20 queries, between the answers of two layers of linear
+    self-attention with these weights and of GD++ computed by itself.
+
+    Control: γ = 0 in the attention: no transform.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, η = 0.5, γ = 0.01; 50 contexts (full: 500), float64.
+    """
+    task, n = Linear(dims=5, noise=0.1), 20
+    sample = regression(trial, trial.size(50, 500), n)
+    queries = trial.draw(len(sample.xs), 1, dtype=torch.float64).normal(20, 5)
+    answers = (queries @ plus_plus(sample, 0.5, 0.01).unsqueeze(-1)).squeeze(-1)
+    # Every query has a prompt of its own, behind the same examples.
+    xs = torch.cat([sample.xs.unsqueeze(1).expand(-1, 20, -1, -1), queries.unsqueeze(2)], 2).flatten(0, 1)
+    ys = torch.cat([sample.ys, torch.zeros_like(sample.ys[:, :1])], 1).repeat_interleave(20, 0)
+
+    def attention(gamma: float) -> Tensor:
+        model = LSA(layers=2).build(task, n + 1).double()
+        assert isinstance(model, LSAModel)
+        with torch.no_grad():
+            return gdpp_construction(model, 0.5, gamma, n)(xs, ys)[:, -1].reshape_as(answers)
+
+    errors, controls = (each(attention(gamma), answers) for gamma in (0.01, 0.0))
+    return Found({"error": (errors, controls)})
+
+
+def sensitivity(model: Predictor, trial: Trial, prompts: int) -> Tensor:
+    """The standard deviation of the answer over 10 orders of the examples, for each prompt."""
+    n = 20
+    sample = regression(trial, prompts, n + 1)
+    random, answers = trial.generator(), []
+    for _ in range(10):
+        order = torch.cat([torch.randperm(n, generator=random), torch.tensor([n])])
+        answers.append(model.predict_prefixes(sample.xs[:, order], sample.ys[:, order])[:, -1])
+    return torch.stack(answers).std(0)
+
+
+class LastExample:
+    """Least squares on the last example alone: what an algorithm does that forgets all others."""
+
+    def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+        x, y = xs[:, -2:-1], ys[:, -2:-1]
+        return (xs * x).sum(-1) / x.square().sum(-1) * y
+
+
+@claim("note-order-stable", NOTES, "003, order sensitivity", exact=True, cost=(0.2, 0.5))
+def order_stable(trial: Trial) -> Found:
+    """Gradient descent is order-stable: it does not depend on the order of its inputs.
+
+    Measured: for each prompt the standard deviation of the answer over 10 orders, after one step of SGD for each
+    example. The note does not say which gradient descent; the paper that it sums up measures full batches, SGD and Adam
+    by that name, so we read it as about SGD, too.
+
+    Control: an algorithm that remembers the last example alone.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, rate 0.05; 50 prompts (full: 500), float64.
+    """
+    prompts = trial.size(50, 500)
+    value, control = (sensitivity(p, trial, prompts) for p in (SGD(rate=0.05), LastExample()))
+    return Found({"sensitivity": (value, control)})
+
+
+@claim(
+    "note-order-full-batch", NOTES, "003, order sensitivity, corrected", exact=True, cost=(0.2, 0.5),
+    repeats="note-order-stable",
+)  # fmt: skip
+def order_full_batch(trial: Trial) -> Found:
+    """Gradient descent on all examples at once does not depend on their order.
+
+    Measured: for each prompt the standard deviation of the answer over 10 orders, after 20 steps on all examples.
+
+    Control: SGD, one step for each example.
+
+    Settings: 5 dimensions, 20 examples, noise 0.1, rates 0.3 and 0.05; 50 prompts (full: 500), float64.
+    """
+    prompts = trial.size(50, 500)
+    value, control = (sensitivity(p, trial, prompts) for p in (GD(rate=0.3, steps=20), SGD(rate=0.05)))
+    return Found({"sensitivity": (value, control)})
+
+
+# Last, so that the ledger has the claims in this order.

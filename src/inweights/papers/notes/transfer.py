@@ -1,0 +1,136 @@
+"""What the notes say of tasks that were not trained on: how the risk there hangs on the number of tasks that were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from scipy.optimize import nnls
+from torch import Tensor
+
+from inweights.ledger import Found, Plot, Trial, claim
+from inweights.papers._papers import NOTES
+
+DIMS, NOISE = 5, 0.1
+LENGTHS = (5, 10, 20, 40, 80)
+TASKS = (8, 32, 128, 512)
+FEWER = (8, 16, 32, 64, 128)
+"""Up to where the excess can be told from the chance of prompts."""
+
+
+def drawn(random: torch.Generator, *shape: int) -> Tensor:
+    """Standard normal, float64."""
+    return torch.randn(*shape, generator=random, dtype=torch.float64)
+
+
+class Prompts:
+    """Contexts of n examples, and queries `(count, dims)`, without their tasks."""
+
+    def __init__(self, random: torch.Generator, count: int, n: int) -> None:
+        X, noise = drawn(random, count, n, DIMS), NOISE * drawn(random, count, n, 1)
+        self.gram, self.noise, self.queries = X.mT @ X / n, X.mT @ noise / n, drawn(random, count, DIMS)
+
+    def attended(self, w: Tensor) -> Tensor:
+        """All products of a query with `Xᵀy / n`, `(count, dims²)`, for contexts of tasks `(count, dims)`: linear
+        self-attention sums its answer up of them."""
+        context = self.gram @ w.unsqueeze(-1) + self.noise
+        return (self.queries.unsqueeze(-1) * context.mT).flatten(1)
+
+    def truth(self, w: Tensor) -> Tensor:
+        """The labels of queries without noise, `(count,)`."""
+        return (self.queries * w).sum(-1)
+
+
+def risks(
+    trial: Trial, counts: Sequence[int], *, different: int | None = None, foreign: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The mean squared error on new tasks after a training on T of them, `(lengths, counts)`, and after one on as many
+    as prompts, `(lengths,)`.
+
+    - `different`: only the first so many of the T tasks are; the others are copies of them.
+    - `foreign`: contexts are of another prompt's task.
+    """
+    prompts, random, found = trial.size(20_000, 60_000), trial.generator(), []
+    pool, many, new = (drawn(random, rows, DIMS) for rows in (max(counts), prompts, prompts))
+    rows = torch.arange(prompts)
+    tasks = [pool[rows % T % (different or T)] for T in counts] + [many]
+    for n in LENGTHS:
+        seen, asked = Prompts(random, prompts, n), Prompts(random, prompts, n)
+        shift = int(foreign)
+        inputs, truth, line = asked.attended(new.roll(shift, 0)), asked.truth(new), []
+        for w in tasks:  # trained to the end: least squares
+            A = seen.attended(w.roll(shift, 0))
+            line.append((inputs @ torch.linalg.solve(A.mT @ A, A.mT @ seen.truth(w)) - truth).square().mean())
+        found.append(torch.stack(line))
+    table = torch.stack(found)
+    return table[:, :-1], table[:, -1]
+
+
+def foretold(risk: Tensor) -> Tensor:
+    """The best a/√T + b/√n for risks `(lengths, tasks)`, as shares of them; a and b at least 0."""
+    n, T = (torch.tensor(v, dtype=risk.dtype) for v in (LENGTHS, TASKS))
+    parts = ((T**-0.5).expand_as(risk), (n**-0.5).unsqueeze(-1).expand_as(risk))
+    shares = torch.stack([(p / risk).flatten() for p in parts], 1)
+    fitted, _ = nnls(shares.numpy(), torch.ones(len(shares)).numpy())
+    return (shares @ torch.from_numpy(fitted)).view_as(risk)
+
+
+def misfit(risk: Tensor) -> float:
+    """The largest share by which risks differ from what is foretold."""
+    return float((foretold(risk) - 1).abs().max())
+
+
+@claim("note-transfer-risk", NOTES, "004, section 3.3", cost=(10, 40))
+def transfer_risk(trial: Trial) -> Found:
+    """After T tasks and with n examples, the risk on a new task is task complexity / √T + context error / √n.
+
+    Measured: the largest share by which the mean squared error on new tasks differs from the best a/√T + b/√n, with
+    two numbers of our choice, over all T and n.
+
+    Control: contexts of another prompt's task, of which there is nothing to learn.
+
+    Settings: T = 8, 32, 128, 512; n = 5, 10, 20, 40, 80; linear functions of 5 dimensions, noise 0.1. One layer of
+    linear self-attention, trained to the end, as least squares by LAPACK, on 20,000 prompts (full: 60,000) of these
+    tasks; as many to measure on, of tasks that it has not seen.
+    """
+    (found, _), (foreign, _) = risks(trial, TASKS), risks(trial, TASKS, foreign=True)
+    lines = {
+        f"{T} tasks{whose}": foretold(risk)[:, k].tolist()
+        for risk, whose, some in ((found, "", TASKS), (foreign, ", contexts of another", TASKS[:1]))
+        for k, T in enumerate(some)
+    }
+    plot = Plot("The best a/√T + b/√n for the risk", "examples", "share of the risk", LENGTHS, lines, log="xy")
+    return Found({"misfit": (misfit(found), misfit(foreign))}, plot)
+
+
+@claim(
+    "note-transfer-corrected", NOTES, "004, section 3.3, corrected", cost=(10, 40), repeats="note-transfer-risk"
+)  # fmt: skip
+def transfer_corrected(trial: Trial) -> Found:
+    """The risk on a new task is above the least possible by at most about √(log N/T), N the size of the class of
+    algorithms (Li et al. 2023): this excess falls with the number of tasks at least as fast as 1/√T.
+
+    Measured: the slope of the logarithm of the excess, as a share of the least, mean over the lengths, over that of T.
+
+    Control: T tasks of which all but 8 are copies.
+
+    Settings: as in `note-transfer-risk`, but T = 8, 16, … 128, beyond which the excess drowns in the chance of prompts.
+    The least possible is what a training on as many tasks as prompts reaches, on the same prompts. Their bound is one
+    from above, and so is the criterion.
+    """
+    (found, best), (copies, _) = risks(trial, FEWER), risks(trial, FEWER, different=8)
+    excess = {
+        "T tasks": (found / best.unsqueeze(-1)).mean(0) - 1,
+        "copies of 8 tasks": (copies / best.unsqueeze(-1)).mean(0) - 1,
+    }
+    value, control = (exponent(line) for line in excess.values())
+    lines = {name: line.tolist() for name, line in excess.items()}
+    plot = Plot("Excess risk on new tasks", "tasks", "share of the least risk", FEWER, lines, log="xy")
+    return Found({"exponent": (value, control)}, plot)
+
+
+def exponent(excess: Tensor) -> float:
+    """The slope of the logarithm of an excess for each of `FEWER` over that of T, by least squares."""
+    logs = torch.tensor(FEWER, dtype=excess.dtype).log()
+    logs = logs - logs.mean()
+    return float((excess.log() * logs).sum() / logs.square().sum())

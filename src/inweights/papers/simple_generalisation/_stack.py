@@ -1,0 +1,136 @@
+"""The transformer of *A simple generalisation …* (arXiv 2512.11255), as the authors' code trains it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from inweights.blocks import Dense, Joint, Residual, SoftmaxAttention
+from inweights.lab.section4 import LinearTask, Prompts, predict
+from inweights.ledger import Trial, kept
+
+DIMS, HEADS, BLOCKS = 2, 3, 5
+
+
+class Deep(Dense):
+    """Two hidden layers: the first is the one that the update changes."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__(width, hidden)
+        self.second = nn.Linear(hidden, hidden)
+
+    def inner(self, z: Tensor) -> Tensor:
+        return self.activation(self.second(super().inner(z)))
+
+
+class Skips(Residual):
+    """`v = x + A(n C, n x)`, out `v + mlp(n v)`; `n` is a LayerNorm, or nothing."""
+
+    def __init__(self, width: int, *, norms: bool) -> None:
+        super().__init__(SoftmaxAttention(width, heads=HEADS), Deep(width, 4 * width))
+        self.before, self.norm = (nn.LayerNorm(width) if norms else nn.Identity() for _ in range(2))
+
+    def enter(self, tokens: Tensor) -> Tensor:
+        return self.before(tokens)
+
+    def join(self, a: Tensor, query: Tensor) -> Joint:
+        return Joint(query + a, self.norm(query + a))
+
+    def everywhere(self, tokens: Tensor) -> Joint:
+        """The joint at every position of a sequence `(..., n, width)`."""
+        return self.join(self.layer.sequence(self.enter(tokens)), tokens)
+
+    def sequence(self, tokens: Tensor) -> Tensor:
+        """What the block says at every position, `(..., n, width)`."""
+        joint = self.everywhere(tokens)
+        return self.leave(joint.stream, self.mlp(joint.read))
+
+    def alone(self, query: Tensor) -> Joint:
+        """The joint of a token `(..., width)` that nothing comes before."""
+        return self.joint(query.unsqueeze(-2)[..., :0, :], query)
+
+
+class Stack(nn.Module):
+    """Blocks one after the other over tokens `(x, y)`, the query last, its label hidden."""
+
+    def __init__(self, *, norms: bool) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Skips(DIMS + 1, norms=norms) for _ in range(BLOCKS))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        for block in self.each():
+            tokens = block.sequence(tokens)
+        return tokens
+
+    def each(self) -> list[Skips]:
+        """The blocks, as what they are."""
+        return [block for block in self.blocks if isinstance(block, Skips)]
+
+    def entering(self, tokens: Tensor) -> list[tuple[Skips, Tensor]]:
+        """Each block with the tokens that reach it."""
+        found = []
+        for block in self.each():
+            found.append((block, tokens))
+            tokens = block.sequence(tokens).detach()
+        return found
+
+
+def tokens_of(prompts: Prompts) -> Tensor:
+    """Examples and query as one sequence, `(batch, n + 1, dims + 1)`."""
+    return torch.cat([prompts.context, prompts.query.unsqueeze(-2)], -2)
+
+
+def examples(trial: Trial) -> int:
+    """How many come before the query; the authors take 50."""
+    return trial.size(20, 50)
+
+
+def trained(trial: Trial, *, norms: bool = False) -> Stack:
+    """Trained once: 100 steps of Adam, on 128 new functions each, or 64 in a quick run."""
+    return _kept(trial.seed, norms, examples(trial), trial.size(64, 128), 100)
+
+
+def untrained(trial: Trial) -> Stack:
+    """The same stack before its training."""
+    return _trained(trial.seed, False, examples(trial), 1, 0)
+
+
+@cache
+def _kept(seed: int, norms: bool, examples: int, batch: int, steps: int) -> Stack:
+    name = "-".join(["stack", "norms" if norms else "plain", *map(str, (seed, examples, batch, steps))])
+    found = kept(name, lambda: _trained(seed, norms, examples, batch, steps).state_dict())
+    with torch.random.fork_rng(devices=[]):
+        net = Stack(norms=norms).double()
+    net.load_state_dict(found)
+    return net
+
+
+@cache
+def _trained(seed: int, norms: bool, examples: int, batch: int, steps: int) -> Stack:
+    """The result is in float64."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = Stack(norms=norms)
+    optimiser = torch.optim.Adam(net.parameters(), 0.05)
+    for step in range(steps):
+        prompts = LinearTask(DIMS).prompts(batch, examples, seed=seed, step=step)
+        loss = F.mse_loss(predict(net(tokens_of(prompts))[:, -1]), prompts.target) / 2
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+    return net.double()
+
+
+def new_tokens(trial: Trial, prompts: int) -> Tensor:
+    """Sequences that no training has seen, float64."""
+    return tokens_of(LinearTask(DIMS).prompts(prompts, examples(trial), seed=trial.seed + 1_000_003)).double()
+
+
+def loss_of(net: Stack, trial: Trial) -> float:
+    """The mean squared error on new prompts; always answering 0 has 2."""
+    prompts = LinearTask(DIMS).prompts(500, examples(trial), seed=trial.seed + 1_000_003)
+    with torch.no_grad():
+        return F.mse_loss(predict(net(tokens_of(prompts).double())[:, -1]), prompts.target.double()).item()

@@ -1,0 +1,241 @@
+"""*A simple generalisation of the implicit dynamics of in-context learning* (arXiv 2512.11255)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights.blocks import between
+from inweights.ledger import Found, Plot, Trial, claim
+from inweights.papers._found_changes import smallest
+from inweights.papers._papers import INNOCENTI
+from inweights.papers._random_blocks import each
+from inweights.papers.simple_generalisation._stack import (
+    BLOCKS,
+    DIMS,
+    Skips,
+    Stack,
+    examples,
+    loss_of,
+    new_tokens,
+    trained,
+    untrained,
+)
+from inweights.theory import Changes, Update, implicit_update, residual_bias
+
+
+def updates(block: Skips, tokens: Tensor) -> Changes:
+    """ΔW_i and Δb'_i for every position i, `(batch, n + 1)`: with them, the query alone does what position i does."""
+    start = block.alone(tokens[:, -1:])
+    return between(block, start, block.everywhere(tokens), output="bias")
+
+
+def said(block: Skips, changes: Changes, tokens: Tensor) -> Tensor:
+    """What the block says of the last token alone with the changes of every position, `(batch, n + 1, width)`."""
+    query = tokens[:, -1:].expand_as(tokens)
+    return changes.run(block, query.unsqueeze(-2)[..., :0, :], query)
+
+
+@claim("innocenti-all-positions", INNOCENTI, "Section 1, main result (i)", exact=True, cost=(12, 90))
+def all_positions(trial: Trial) -> Found:
+    """What a block with skip connections says at any position i is what it says of the last token alone with
+    ΔW_i = W (ΔA_i + Δz_i) (A(x) + x)ᵀ / ‖A(x) + x‖² and Δb'_i = ΔA_i + Δz_i, Δz_i the difference of the inputs.
+
+    Measured: for each prompt and position the largest difference of outputs, in the first block.
+
+    Control: ΔA_i alone, without Δz_i, at all positions but the last.
+
+    Settings: the trained stack of the authors: 2 dimensions, 50 examples, 3 heads, 5 blocks, two hidden layers of 12,
+    GELU, 100 steps of Adam with 128 prompts each (quick: 20 examples, 64 prompts); 8 prompts (full: 128), float64.
+    """
+    block, tokens = trained(trial).entering(new_tokens(trial, trial.size(8, 128)))[0]
+    whole, query = block.sequence(tokens), tokens[:, -1:]
+    errors = each(said(block, updates(block, tokens), tokens), whole)
+    inputs_alike = block.join(block.layer.sequence(block.enter(tokens)), query)
+    wrong = between(block, block.alone(query), inputs_alike, output="bias")
+    return Found({"error": (errors, each(said(block, wrong, tokens), whole)[:, :-1])})
+
+
+@claim("innocenti-any-block", INNOCENTI, "Section 1, main result (ii)", exact=True, cost=(1, 10))
+def any_block(trial: Trial) -> Found:
+    """The same holds in every later block of a deep transformer, with what enters that block.
+
+    Measured: for each block but the first and each prompt, the largest difference of outputs over positions.
+
+    Control: the changes from the prompt itself, which is what enters the first block.
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 8 prompts (full: 128), float64.
+    """
+    (_, prompt), *later = trained(trial).entering(new_tokens(trial, trial.size(8, 128)))
+    errors, controls = [], []
+    for block, tokens in later:
+        whole = block.sequence(tokens)
+        errors.append(each(said(block, updates(block, tokens), tokens), whole).amax(-1))
+        controls.append(each(said(block, updates(block, prompt), tokens), whole).amax(-1))
+    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+
+
+@claim("innocenti-layer-norm", INNOCENTI, "Section 1, main result (iii)", exact=True, cost=(12, 90))
+def layer_norm(trial: Trial) -> Found:
+    """With LayerNorm before attention and MLP, ΔW_i = W (u_i − u) uᵀ / ‖u‖² with the normed streams u_i and u, and
+    Δb'_i stays the difference of the streams themselves.
+
+    Measured: for each block and prompt, the largest difference of outputs over positions.
+
+    Control: ΔW_i from the streams before the norm.
+
+    Settings: the trained stack with LayerNorm, else as for `innocenti-all-positions`, 8 prompts (full: 128), float64.
+    """
+    errors, controls = [], []
+    for block, tokens in trained(trial, norms=True).entering(new_tokens(trial, trial.size(8, 128))):
+        whole, right = block.sequence(tokens), updates(block, tokens)
+        errors.append(each(said(block, right, tokens), whole).amax(-1))
+        v, start = block.everywhere(tokens).stream, block.alone(tokens[:, -1:]).stream
+        assert v is not None
+        assert start is not None
+        W = implicit_update(block.get_parameter("mlp.first.weight"), start, v - start, name="mlp.first.weight")
+        raw = Changes((W, residual_bias(v - start, name="mlp.last.bias")))
+        controls.append(each(said(block, raw, tokens), whole).amax(-1))
+    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+
+
+@claim(
+    "innocenti-sum-rank", INNOCENTI, "The authors' code, effective rank of the update", exact=True, cost=(1, 5),
+    aside="by the formula of innocenti-all-positions the updates have one right factor, so that by algebra nothing "
+    "could come out but PASS",
+)  # fmt: skip
+def sum_rank(trial: Trial) -> Found:
+    """The updates of all positions of a prompt add up to a matrix of rank 1, though there are as many as positions.
+
+    Measured: for each block and prompt the second singular value of Σ_i D_i over the first, where D_i is the least
+    dense matrix after which the MLP reads of the query alone what it reads at position i, found by LAPACK.
+
+    Control: the same sum where each D_i is for the query of another prompt.
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 8 prompts (full: 128), float64.
+    """
+    found: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for block, tokens in trained(trial).entering(new_tokens(trial, trial.size(8, 128))):
+        W = block.get_parameter("mlp.first.weight").detach()
+        there = block.everywhere(tokens).read.detach()  # (prompts, positions, width)
+        alone = block.alone(tokens[:, -1]).read.detach()  # (prompts, width)
+        prompts, positions = (torch.arange(n) for n in there.shape[:2])
+        for shares, which in zip(found, (0, 1), strict=True):
+            reads = alone[(prompts[:, None] + which * positions) % len(alone)]
+            each_one = smallest(reads.unsqueeze(-2), ((there - reads) @ W.mT).unsqueeze(-2))
+            s = torch.linalg.svdvals(each_one.sum(1))
+            shares.append(s[:, 1] / s[:, 0])
+    return Found({"second": (torch.cat(found[0]), torch.cat(found[1]))})
+
+
+def cosines(one: Update, other: Update) -> Tensor:
+    """Cosines of the updates of all pairs of positions, `(batch, n, n)`."""
+    left, right = (F.normalize(u.dense().detach().flatten(-2), dim=-1) for u in (one, other))
+    return left @ right.mT
+
+
+def off_diagonal(matrix: Tensor) -> Tensor:
+    """The mean over pairs of different positions, `(batch,)`."""
+    n = matrix.shape[-1]
+    return (matrix.sum((-2, -1)) - matrix.diagonal(dim1=-2, dim2=-1).sum(-1)) / (n * (n - 1))
+
+
+def by_block(net: Stack, tokens: Tensor) -> list[Update]:
+    """For every block the ΔW_i of all positions, `(batch, n + 1)`."""
+    return [updates(block, entering).updates[0] for block, entering in net.entering(tokens)]
+
+
+def independent_reads() -> float:
+    """The mean cosine of a − c and b − c for independent normal a, b and c as wide as the tokens: what the query, which
+    all updates have in common, brings by itself."""
+    a, b, c = torch.randn(3, 100_000, DIMS + 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return float(F.cosine_similarity(a - c, b - c).mean())
+
+
+def positive(found: list[Update]) -> float:
+    """The share of pairs of different positions whose cosine is above 0."""
+    return float(torch.stack([off_diagonal((cosines(u, u) > 0).double()) for u in found]).mean())
+
+
+@claim("innocenti-token-alignment", INNOCENTI, "Figure, alignment of tokens", cost=(2, 5))
+def token_alignment(trial: Trial) -> Found:
+    """The updates of different positions of a prompt are mostly aligned.
+
+    Measured: the mean cosine of ΔW_i and ΔW_j, i ≠ j, for each prompt, over all blocks. (That "mostly" is above ½ is
+    our reading.)
+
+    Control: the same stack before its training, which has the same query in all its ΔW_i. (Told beside it: the mean
+    cosine of differences of independent reads, that with ΔW_j of another prompt, and how many cosines are positive.)
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
+    """
+    tokens = new_tokens(trial, trial.size(32, 128))
+    learned, begun = (by_block(net, tokens) for net in (trained(trial), untrained(trial)))
+    foreign = [
+        Update(u.u.roll(1, 0), u.v.expand(*u.batch, -1, -1).roll(1, 0), u.name) for u in learned
+    ]  # of another prompt
+    lines = {
+        "trained": [off_diagonal(cosines(u, u)) for u in learned],
+        "untrained": [off_diagonal(cosines(u, u)) for u in begun],
+        "trained, two prompts": [off_diagonal(cosines(u, v)) for u, v in zip(learned, foreign, strict=True)],
+    }
+    means = {name: [float(b.mean()) for b in line] for name, line in lines.items()}
+    plot = Plot("Alignment of the updates of tokens", "block", "mean cosine", range(1, BLOCKS + 1), means)
+    value, control, other = (torch.stack(line).mean(0) for line in lines.values())
+    told = {
+        "cosine, two prompts": float(other.mean()),
+        "share of positive cosines": positive(learned),
+        "share of positive cosines, untrained": positive(begun),
+        "cosine, independent reads": independent_reads(),
+        "loss": loss_of(trained(trial), trial),
+    }
+    return Found({"cosine": (value, control)}, plot, told)
+
+
+@claim("innocenti-last-token", INNOCENTI, "Figure, alignment of tokens", cost=(2, 5))
+def last_token(trial: Trial) -> Found:
+    """The last token is an exception: its update is aligned with the others less than these are with each other.
+
+    Measured: the mean cosine of the last token's update with the others, less that among the others, for each prompt,
+    over all blocks.
+
+    Control: the same stack before its training, where as well the last token alone has no Δz. (Told beside it: the same
+    for the tokens of the middle third, in the mean over them.)
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
+    """
+    n, tokens = examples(trial), new_tokens(trial, trial.size(32, 128))
+    learned, begun = ([cosines(u, u) for u in by_block(net, tokens)] for net in (trained(trial), untrained(trial)))
+    value, control = (torch.stack([apart(m, n) for m in matrices]).mean(0) for matrices in (learned, begun))
+    middle = torch.stack([apart(m, i) for m in learned for i in range(n // 3, 2 * n // 3)]).mean()
+    return Found({"difference": (value, control)}, told={"difference, tokens of the middle": float(middle)})
+
+
+def apart(matrix: Tensor, position: int) -> Tensor:
+    """The mean cosine of one position with the others, less that among the others, `(batch,)`."""
+    others = [i for i in range(matrix.shape[-1]) if i != position]
+    return matrix[:, position, others].mean(-1) - off_diagonal(matrix[:, others][:, :, others])
+
+
+@claim(
+    "innocenti-block-alignment", INNOCENTI, "The authors' code, alignment of blocks", cost=(2, 5),
+    aside="a measure of the authors' code, on which no sentence of the paper is known",
+)  # fmt: skip
+def block_alignment(trial: Trial) -> Found:
+    """The updates that different blocks make for the last token are aligned with each other. (The paper measures this
+    alignment; that there is one is how its figure is read.)
+
+    Measured: the mean cosine of the last token's ΔW in two blocks, over all pairs of blocks, for each prompt.
+
+    Control: the same stack before its training.
+
+    Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
+    """
+    tokens = new_tokens(trial, trial.size(32, 128))
+    values = []
+    for net in (trained(trial), untrained(trial)):
+        each = [update.dense().detach()[:, -1].flatten(-2) for update in by_block(net, tokens)]
+        units = F.normalize(torch.stack(each, 1), dim=-1)  # (prompts, blocks, numbers)
+        values.append(off_diagonal(units @ units.mT))
+    return Found({"cosine": (values[0], values[1])})

@@ -1,0 +1,7 @@
+"""*Transmuting prompts into weights* (arXiv 2510.08734): thought matrices on random tokens. What they keep of a prompt
+has its own file."""
+
+# The order is that of the claims in the paper.
+# isort: off
+from inweights.papers.transmuting import claims as claims
+from inweights.papers.transmuting import smollm2 as smollm2

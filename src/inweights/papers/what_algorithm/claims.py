@@ -1,0 +1,208 @@
+"""Akyürek et al. 2023: what learning algorithm is in-context learning? (arXiv 2211.15661)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights.lab.predictors import OLS, LinearPredictor, Predictor, Ridge, moments
+from inweights.lab.tasks import Linear, Sample, Scaled
+from inweights.lab.training import build
+from inweights.ledger import Found, Plot, Trial, claim
+from inweights.papers._asked import apart as parted
+from inweights.papers._asked import asked_weights
+from inweights.papers._papers import AKYUREK
+from inweights.papers.what_algorithm._written import sherman_morrison as written
+
+DIMS, POINTS = 5, 16
+DEPTHS = (1, 2, 4, 8)
+# σ, the deviation of the noise, and τ, that of the weights, with which each was trained.
+RIDGES = {
+    "ridge-0.5": (0.5, 1.0), "ridge-1": (1.0, 1.0), "ridge-2": (2.0, 1.0),
+    "ridge-1-narrow": (1.0, 0.5), "ridge-1-wide": (1.0, 2.0),
+}  # fmt: skip
+PENALTIES = [2.0**j for j in range(-7, 8)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(LinearPredictor):
+    """One step of gradient descent on the sum of squares, as the paper makes it: `w = 2 α Xᵀy`."""
+
+    rate: float
+
+    def weights(self, xs: Tensor, ys: Tensor) -> Tensor:
+        return 2 * self.rate * moments(xs, ys)
+
+
+PHASES: dict[str, list[LinearPredictor]] = {
+    "one gradient step": [Step(rate=0.01 * r) for r in range(1, 11)],
+    "ridge": [Ridge(penalty=p) for p in (0.1, 0.5, 1.0)],  # the paper's
+    "least squares": [OLS()],
+}
+
+
+@claim("akyurek-sherman-morrison", AKYUREK, "Theorem 2", exact=True, cost=(2, 4))
+@torch.no_grad()
+def sherman_morrison(trial: Trial) -> Found:
+    """A transformer with a constant number of layers and a width of O(d²) can predict according to one update of ridge
+    regression by Sherman and Morrison.
+
+    Measured: how far the weights by which a decoder answers after one example, read by asking for all unit vectors, are
+    from those of ridge regression, as a part of their norm. The decoder is the lab's own (softmax, GELU, LayerNorm);
+    its weights are written: products by GELU, the division by LayerNorm.
+
+    Control: the same decoder without the division.
+
+    Settings: d = 5 and 8, penalties 0.5 and 1, float64, five layers of width 2 d² + 4 d + 10 (80 and 170). Labels are 1
+    and −1, for parts of a norm near 0 would be rounding.
+    """
+    errors: list[Tensor] = []
+    controls: list[Tensor] = []
+    for dims in (5, 8):
+        sample = Linear(dims=dims).sample(trial.draw(trial.size(16, 64), dims, dtype=torch.float64), 2)
+        sample = sample._replace(ys=sample.ys.sign())
+        for penalty in (0.5, 1.0):
+            wanted = Ridge(penalty=penalty).weights(sample.xs, sample.ys)[:, 1]
+            for divides, into in ((True, errors), (False, controls)):
+                model = written(dims, penalty, divides=divides).to(sample.xs.device)
+                into.append(parted(asked_weights(model, sample.xs, sample.ys), wanted))
+    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+
+
+@claim("akyurek-ols", AKYUREK, "Section 4.3, Figure 1", needs=("depth-8", "depth-1"), cost=(4, 25))
+def ols(trial: Trial) -> Found:
+    """Where labels have no noise, a deep transformer answers as least squares does, the shortest solution where there
+    are several; also by its implicit weights.
+
+    Measured: the mean squared difference of the two answers to the same queries, divided by d, after 1 to 15 examples;
+    and that of the weights, divided by d, after 3, 5, … 13: a decoder's are a linear fit to its answers to 32 other
+    queries.
+
+    Control: a decoder of one layer, trained alike.
+
+    Settings: d = 5 (the paper: 8), a decoder of 8 layers of width 40 (16 of 512).
+    """
+    task = Linear(dims=DIMS)
+    sample = task.sample(trial.draw(trial.size(1024, 8192)), POINTS)
+    models = trial.trained("depth-8"), trial.trained("depth-1")
+    deep, shallow, least, ridge = answers(sample, *models, OLS(), Ridge(penalty=0.1))
+    away, control = ((a - least).square() / DIMS for a in (deep, shallow))
+    some = task.sample(trial.draw(trial.size(64, 512), 1), POINTS)
+    weights = OLS().weights(some.xs, some.ys).double()
+    apart_by = [
+        torch.stack(
+            [(implicit_weights(trial, m, some, n) - weights[:, n]).square().sum(-1) / DIMS for n in range(3, 14, 2)], 1
+        ).mean(1)
+        for m in models
+    ]
+    plot = Plot(
+        "Distance to least squares", "examples", "squared difference / d", range(1, POINTS),
+        {"8 layers": away.mean(0).tolist(), "1 layer": control.mean(0).tolist()}, log="y",
+    )  # fmt: skip
+    told = {
+        "to ridge, penalty 0.1": apart(deep, ridge),
+        "at fewer examples than dimensions": away[:, : DIMS - 1].mean().item(),
+    }
+    quantities = {"difference": (away.mean(1), control.mean(1)), "weights": (apart_by[0], apart_by[1])}
+    return Found(quantities, plot=plot, told=told)
+
+
+def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: int, queries: int = 32) -> Tensor:
+    """The linear fit to a model's answers after so many examples, `(batch, dims)`, in float64."""
+    batch = len(sample.xs)
+    asked = trial.draw(batch, 2 + examples).normal(queries, DIMS)
+    known = sample.xs[:, None, :examples].expand(-1, queries, -1, -1)
+    xs = torch.cat([known, asked.unsqueeze(2)], 2).flatten(0, 1)
+    ys = F.pad(sample.ys[:, :examples], (0, 1)).repeat_interleave(queries, 0)
+    found = model.predict_prefixes(xs, ys)[:, -1].view(batch, queries, 1).double()
+    return torch.linalg.lstsq(asked.double(), found).solution.squeeze(-1)
+
+
+@claim("akyurek-ridge", AKYUREK, "Section 4.3, Figure 2", needs=(*RIDGES, "depth-2"), cost=(5, 40))
+def ridge(trial: Trial) -> Found:
+    """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
+
+    Measured: for each σ and τ, whether the penalty whose answers after 1 to d − 1 examples are nearest to the decoder's
+    on average is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
+
+    Control: on the same prompts, a decoder of 2 layers, too, that was trained without noise; where τ is not 1, the one
+    that was trained with the same noise and τ = 1.
+
+    Settings: d = 5; τ = 1 with σ = 0.5, 1 and 2, and σ = 1 with τ = 0.5 and 2; a decoder of 2 layers of width 32 for
+    each, trained on clean labels of the queries (which has the same best answer).
+    """
+    hits: list[float] = []
+    controls: list[float] = []
+    told: dict[str, float] = {}
+    for name, (noise, spread) in RIDGES.items():
+        wanted = (noise / spread) ** 2
+        sample = Scaled(dims=DIMS, noise=noise, spread=spread).sample(trial.draw(trial.size(512, 4096)), DIMS)
+        ridges = answers(sample, *(Ridge(penalty=p) for p in PENALTIES))
+        for model, into in ((name, hits), ("depth-2" if spread == 1 else "ridge-1", controls)):
+            (own,) = answers(sample, trial.trained(model))
+            away = [apart(own, r) for r in ridges]
+            best = PENALTIES[nearest(away)]
+            into.append(float(wanted / 2.01 < best < wanted * 2.01))
+            whose = f"σ = {noise:g}, τ = {spread:g}" + (", control" if into is controls else "")
+            told |= {f"penalty at {whose}": best, f"distance to it at {whose}": min(away)}
+    return Found({"hits": (hits, controls)}, told=told)
+
+
+@claim("akyurek-phases", AKYUREK, "Section 4.3, Figure 3", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(4, 25))
+def phases(trial: Trial) -> Found:
+    """As transformers get deeper, they go from one step of gradient descent to ridge regression to least squares.
+
+    Measured: whether the algorithms whose answers are nearest to those of decoders of growing depth are all three, in
+    this order: 1 or 0 for each training.
+
+    Control: the same decoders before their training.
+
+    Settings: d = 5, width 40, 1, 2, 4 and 8 layers (the paper: d = 8 and 16, the best width for each depth), 1 to d − 1
+    examples; one step on the sum of squares at the best of ten rates from 0.01 to 0.1, ridge regression at the best of
+    the penalties 0.1, 0.5 and 1.
+    """
+    sample = Linear(dims=DIMS).sample(trial.draw(trial.size(512, 4096)), DIMS)
+    theirs = [answers(sample, *each) for each in PHASES.values()]
+
+    def distances(model: Predictor) -> list[float]:
+        """From each of the three, at their best setting."""
+        (own,) = answers(sample, model)
+        return [min(apart(own, a) for a in each) for each in theirs]
+
+    trained = [distances(trial.trained(f"depth-{d}")) for d in DEPTHS]
+    untrained = [distances(build(trial.recipe(f"depth-{d}")).to(trial.device)) for d in DEPTHS]
+    lines = {
+        f"{name}{when}": [away[i] for away in each]
+        for each, when in ((trained, ""), (untrained, ", untrained"))
+        for i, name in enumerate(PHASES)
+    }
+    plot = Plot("Which algorithm is nearest", "layers", "squared difference / d", DEPTHS, lines, log="xy")
+    which, control = ([nearest(away) for away in each] for each in (trained, untrained))
+    told = {f"nearest at {d} layers": float(i) for d, i in zip(DEPTHS, which, strict=True)}
+    return Found({"order": (float(all_in_order(which)), float(all_in_order(control)))}, plot=plot, told=told)
+
+
+def nearest(away: list[float]) -> int:
+    """Which of these is least far away."""
+    return away.index(min(away))
+
+
+def all_in_order(which: list[int]) -> bool:
+    """Whether each of the three occurs, and none after one that comes later in the list."""
+    return which == sorted(which) and set(which) == set(range(len(PHASES)))
+
+
+def answers(sample: Sample, *predictors: Predictor) -> list[Tensor]:
+    """After 1, 2, … examples, each `(batch, points − 1)`."""
+    return [p.predict_prefixes(sample.xs, sample.ys)[:, 1:].double() for p in predictors]
+
+
+def apart(one: Tensor, other: Tensor) -> float:
+    """The mean squared difference of answers, divided by d."""
+    return (one - other).square().mean().item() / DIMS
+
+
+# What is inside of a model comes after what it answers.

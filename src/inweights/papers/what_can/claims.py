@@ -1,0 +1,286 @@
+"""Garg et al. 2022: what can transformers learn in-context? (arXiv 2208.01066)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inweights.lab import rivals, zoo
+from inweights.lab.models import Learner
+from inweights.lab.predictors import OLS, Averaging, Nearest, Predictor, Ridge, lasso_path
+from inweights.lab.tasks import SHIFTS, Linear, Sample, Task
+from inweights.lab.training import build
+from inweights.ledger import Found, Plot, Trial, claim
+from inweights.papers._papers import GARG
+
+DIMS, POINTS = 5, 16
+NOISE = 0.5
+LASSO = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # the paper's penalties
+
+
+@claim("garg-linear", GARG, "Section 3.1, Figure 2", needs=("depth-8",), tells=("linear-20",), cost=(10, 40))
+def linear(trial: Trial) -> Found:
+    """Transformers learn linear functions in context about as well as least squares, the best there is, for any number
+    of examples, and far better than simple baselines.
+
+    Measured: the squared error in units of always answering 0, less that of least squares, at the number of examples
+    from 1 to 3d where that is largest; and the error after d to 3d examples over that of averaging `x y`.
+
+    Control: the same decoder before its training.
+
+    Settings: d = 5 (the paper: 20), a decoder of 8 layers of width 40 (12 of 256), five trainings. Of one decoder of
+    the paper's size and d = 20, trained once, the errors are told beside it.
+    """
+    task = Linear(dims=DIMS)
+    sample = task.sample(trial.draw(trial.size(1024, 6400)), POINTS)
+    error = {
+        "decoder": errors(trial.trained("depth-8"), sample, task),
+        "untrained": errors(before(trial, "depth-8"), sample, task),
+        "least squares": errors(OLS(), sample, task),
+        "averaging": errors(Averaging(), sample, task),
+    }
+    excess = {name: (e - error["least squares"]).mean(0)[1:].max().item() for name, e in error.items()}
+    late = {name: e[:, DIMS:].mean(1) for name, e in error.items()}
+    mean = late["averaging"].mean()
+    return Found(
+        {
+            "against_ols": (excess["decoder"], excess["untrained"]),
+            "against_averaging": (late["decoder"] / mean, late["untrained"] / mean),
+        },
+        plot=over_examples("Linear functions", error),
+        told={
+            **{name: error["decoder"][:, k].mean().item() for name, k in (("at d", DIMS), ("at 2d", 2 * DIMS))},
+            **full_size(trial, at_both),
+            "paper, at d": 0.02,
+            "paper, at 2d": 0.0006,
+        },
+    )
+
+
+Measured = Callable[[Learner, Sample, Task], dict[str, float]]
+
+
+def full_size(trial: Trial, measured: Measured, *, shift: str = "", noise: float = 0.0) -> dict[str, float]:
+    """The same of a decoder of the paper's size, if it is at hand: it was trained once, so one trial tells of it."""
+    model = None if trial.seed else zoo.seeded("linear-20", 0)
+    if model is None:
+        return {}
+    task = Linear(dims=20, noise=noise)
+    draw = trial.draw(trial.size(64, 640), 1)
+    sample = SHIFTS.make(shift).sample(task, draw, 41) if shift else task.sample(draw, 41)
+    found = measured(model.to(trial.device).eval(), sample, task)
+    return {f"{name}, the paper's size": value for name, value in found.items()}
+
+
+@torch.no_grad()
+def at_both(model: Learner, sample: Sample, task: Task) -> dict[str, float]:
+    """Mean errors after d and after 2d examples alone: a large model is slow."""
+    asked, found = sample.xs if sample.queries is None else sample.queries, {}
+    for name, k in (("at d", task.dims), ("at 2d", 2 * task.dims)):
+        answers = model(torch.cat([sample.xs[:, :k], asked[:, k : k + 1]], 1), F.pad(sample.ys[:, :k], (0, 1)))[:, -1]
+        found[name] = ((answers.double() - sample.target[:, k]).square().mean() / task.power).item()
+    return found
+
+
+@claim("garg-sparse", GARG, "Section 5, Figure 5a", needs=("sparse-8",), cost=(1, 5))
+def sparse(trial: Trial) -> Found:
+    """Trained on sparse linear functions, a transformer is about as good as the Lasso, and better than least squares.
+
+    Measured: the squared error after 1 to d examples over that of the Lasso with the best of five penalties for each
+    number of examples.
+
+    Control: least squares in place of the decoder.
+
+    Settings: 2 of 8 weights are not zero (the paper: 3 of 20), a decoder of 8 layers of width 44 (12 of 256), penalties
+    1 to 1e-4.
+    """
+    task = trial.recipe("sparse-8").make_task()
+    sample = task.sample(trial.draw(trial.size(512, 4096)), 17)
+    error = {"decoder": errors(trial.trained("sparse-8"), sample, task), "least squares": errors(OLS(), sample, task)}
+    path = (lasso_path(sample.xs, sample.ys, LASSO) * sample.xs).sum(-1)
+    best = ((path - sample.ys).square() / task.power).mean(1).min(0).values
+    mean = {name: e.mean(0)[1 : task.dims + 1].mean().item() for name, e in error.items()}
+    rival = best[1 : task.dims + 1].mean().item()
+    plot = over_examples("Sparse linear functions", error | {"Lasso": best.unsqueeze(0)})
+    return Found({"against_lasso": (mean["decoder"] / rival, mean["least squares"] / rival)}, plot=plot)
+
+
+@claim("garg-tree", GARG, "Section 5, Figure 5b", needs=("tree-3",), cost=(3, 40))
+def tree(trial: Trial) -> Found:
+    """On decision trees a transformer does better than trees that are grown greedily.
+
+    Measured: the squared error after 16 to 48 examples over that of a greedy tree of the right depth that sees signs.
+
+    Control: the same decoder before its training.
+
+    Settings: trees of depth 3 over 8 coordinates (the paper: 4 and 20), a decoder of 4 layers of width 40 (12 of 256).
+    """
+    return against_rival(trial, "tree-3", "tree", "against_greedy", trial.size(64, 1024))
+
+
+@claim("garg-relu", GARG, "Section 5, Figure 5c", needs=("relu-5",), cost=(3, 18))
+def relu(trial: Trial) -> Found:
+    """On networks with one hidden layer a transformer does as well as a network that is trained on the examples.
+
+    Measured: the squared error after 16 to 32 examples over that of a network of the same shape, trained by Adam.
+
+    Control: the same decoder before its training.
+
+    Settings: 100 hidden units, d = 5 (the paper: 20), a decoder of 3 layers of width 32; 100 steps of Adam at 5e-3.
+    """
+    return against_rival(trial, "relu-5", "network", "against_network", trial.size(32, 256))
+
+
+def against_rival(trial: Trial, recipe: str, rival: str, quantity: str, prompts: int) -> Found:
+    """The error of a trained decoder, and of an untrained one, over that of a classical rival, after 16 examples on."""
+    task, points = trial.recipe(recipe).make_task(), trial.recipe(recipe).points
+    sample = task.sample(trial.draw(prompts), points)
+    predictors = {"decoder": trial.trained(recipe), "untrained": before(trial, recipe), rival: rivals(task)[rival]}
+    error = {name: errors(p, sample, task) for name, p in predictors.items()}
+    late = {name: e[:, 16:].mean(1) for name, e in error.items()}
+    mean = late[rival].mean()
+    plot = over_examples(type(task).__name__, error | {"least squares": errors(OLS(), sample, task)})
+    return Found({quantity: (late["decoder"] / mean, late["untrained"] / mean)}, plot=plot)
+
+
+@claim(
+    "garg-double-descent", GARG, "Section 4, Figure 4b", needs=("depth-8", "depth-2", "ridge-0.5"),
+    tells=("linear-20",), cost=(3, 23),
+)  # fmt: skip
+def double_descent(trial: Trial) -> Found:
+    """With noise on its labels, a transformer that was trained without has the double descent of least squares: its
+    error goes up where there are as many examples as dimensions.
+
+    Measured: the largest mean error after d − 1 to d + 1 examples over the smallest with fewer.
+
+    Control: the same decoder on the same prompts without the noise; and, in its place, ridge regression that knows of
+    the noise, by the best penalty; whichever goes up more.
+
+    Settings: d = 5, noise of deviation 0.5 (σ²/d = 1/20, as in the paper, d = 20 and σ = 1), errors against labels
+    without noise, a decoder of 8 layers of width 40. Told beside it: decoders of 2 layers that were trained without
+    noise and with this, and one of the paper's size, trained once.
+    """
+    task = Linear(dims=DIMS, noise=NOISE)
+    sample = task.sample(trial.draw(trial.size(2048, 12800)), POINTS)
+    predictors: dict[str, Predictor] = {
+        "decoder": trial.trained("depth-8"),
+        "ridge regression": Ridge(penalty=NOISE**2),
+        "2 layers": trial.trained("depth-2"),
+        "2 layers, trained with noise": trial.trained("ridge-0.5"),
+        "least squares": OLS(),
+    }
+    error = {name: errors(p, sample, task, clean=True) for name, p in predictors.items()}
+    error["decoder, no noise"] = errors(predictors["decoder"], sample._replace(ys=sample.hidden["clean"]), task)
+    bumps = {name: bump(e.mean(0), DIMS) for name, e in error.items()}
+    ours, control = bumps.pop("decoder"), max(bumps[name] for name in ("ridge regression", "decoder, no noise"))
+    large = full_size(trial, lambda m, s, t: {"bump": bump(errors(m, s, t, clean=True).mean(0), 20)}, noise=1.0)
+    plot = over_examples("Noisy labels", error)
+    return Found({"bump": (ours, control)}, plot=plot, told=bumps | large)
+
+
+def bump(curve: Tensor, dims: int) -> float:
+    """How far a curve of errors, `(points,)`, goes up again around `dims` examples."""
+    return (curve[dims - 1 : dims + 2].max() / curve[: dims - 1].min()).item()
+
+
+@claim("garg-orthants", GARG, "Section 4, Figure 4c", needs=("depth-8",), tells=("linear-20",), cost=(3, 20))
+def orthants(trial: Trial) -> Found:
+    """A transformer answers queries in other orthants than all of its examples: it does not look for similar inputs.
+
+    Measured: the squared error after k = d examples of one orthant, to a query anywhere, in units of always answering
+    0; and by how much that is more than the error of the same predictor where examples are anywhere, too.
+
+    Control: the mean of the three nearest examples, as in the paper, in place of the decoder: it is better than 0 where
+    examples are anywhere, and worse where they are not.
+
+    Settings: d = 5, one of the 32 orthants for each prompt, a decoder of 8 layers of width 40; the paper's numbers are
+    for d = 20, as are those of one decoder of its size, trained once, which are told beside it.
+    """
+    task, points, prompts = Linear(dims=DIMS), 2 * DIMS + 1, trial.size(512, 4096)
+    shifted = SHIFTS.make("orthants").sample(task, trial.draw(prompts), points)
+    plain = task.sample(trial.draw(prompts, 2), points)
+    predictors: dict[str, Predictor] = {"decoder": trial.trained("depth-8"), "three nearest": Nearest()}
+    error = {name: errors(p, shifted, task) for name, p in predictors.items()}
+    usual = {name: errors(p, plain, task) for name, p in predictors.items()}
+    lost = {name: error[name][:, DIMS] - usual[name][:, DIMS] for name in predictors}
+    told = {
+        "at 2d": error["decoder"][:, 2 * DIMS].mean().item(),
+        "three nearest, examples anywhere": usual["three nearest"][:, DIMS].mean().item(),
+        **full_size(trial, at_both, shift="orthants"),
+        "paper, at d": 0.062,
+        "paper, at 2d": 0.004,
+    }
+    plot = over_examples("Queries in other orthants", error | {f"{n}, examples anywhere": e for n, e in usual.items()})
+    quantities = {
+        "error": (error["decoder"][:, DIMS], error["three nearest"][:, DIMS]),
+        "lost": (lost["decoder"], lost["three nearest"]),
+    }
+    return Found(quantities, plot=plot, told=told)
+
+
+@claim("garg-gradient", GARG, "Section 3.2, Figure 3b", needs=("depth-8",), tells=("linear-20",), cost=(3, 25))
+def gradient(trial: Trial) -> Found:
+    """The gradient of a transformer's answer with respect to the query is the part of the weights that the examples
+    tell.
+
+    Measured: the cosine between that gradient and the weights, projected on the span of the examples, after 1 to 2d.
+
+    Control: averaging `x y`, one step of gradient descent, in place of the decoder.
+
+    Settings: d = 5, a decoder of 8 layers of width 40. Of one decoder of the paper's size, trained once, the cosine
+    after d examples is told beside it.
+    """
+    task = Linear(dims=DIMS)
+    sample = task.sample(trial.draw(trial.size(256, 2048)), 2 * DIMS + 1)
+    cosine = {
+        "decoder": F.cosine_similarity(query_gradients(trial.trained("depth-8"), sample), known(sample), dim=-1),
+        "averaging": F.cosine_similarity(Averaging().weights(sample.xs, sample.ys)[:, 1:], known(sample), dim=-1),
+    }
+    lines = {name: c.mean(0).tolist() for name, c in cosine.items()}
+    plot = Plot("Gradient of the answer", "examples", "cosine with the known weights", range(1, 2 * DIMS + 1), lines)
+    told = full_size(trial, at_as_many_examples)
+    return Found({"cosine": (cosine["decoder"].mean(1), cosine["averaging"].mean(1))}, plot=plot, told=told)
+
+
+def at_as_many_examples(model: Learner, sample: Sample, task: Task) -> dict[str, float]:
+    """The cosine after d examples."""
+    part = Sample(sample.xs[:, : task.dims + 1], sample.ys[:, : task.dims + 1], {})
+    found = F.cosine_similarity(query_gradients(model, part, [task.dims])[:, 0], known(part)[:, -1], dim=-1)
+    return {"cosine at d": found.mean().item()}
+
+
+def known(sample: Sample) -> Tensor:
+    """The projection of the weights on 1, 2, … examples, `(batch, points − 1, dims)`: least squares without noise."""
+    return OLS().weights(sample.xs, sample.ys)[:, 1:]
+
+
+def query_gradients(model: Learner, sample: Sample, after: Sequence[int] = ()) -> Tensor:
+    """Of the answers after so many examples (else 1, 2, …), each with respect to its query: `(batch, …, dims)`."""
+    found = []
+    for i in after or range(1, sample.xs.shape[1]):
+        xs = sample.xs[:, : i + 1].clone().requires_grad_()
+        answer = model(xs, sample.ys[:, : i + 1])[:, -1].sum()
+        found.append(torch.autograd.grad(answer, xs)[0][:, -1])
+    return torch.stack(found, 1)
+
+
+def before(trial: Trial, recipe: str) -> Learner:
+    """The decoder of a recipe before its training."""
+    return build(trial.recipe(recipe)).to(trial.device).eval()
+
+
+def errors(predictor: Predictor, sample: Sample, task: Task, *, clean: bool = False) -> Tensor:
+    """Squared errors in units of always answering 0, `(batch, points)`."""
+    answers = predictor.predict_prefixes(sample.xs, sample.ys, sample.queries)
+    target = sample.hidden["clean"] if clean else sample.target
+    return (answers.double() - target).square() / task.power
+
+
+def over_examples(title: str, error: dict[str, Tensor]) -> Plot:
+    """Mean errors after 1, 2, … examples."""
+    points = next(iter(error.values())).shape[1]
+    lines = {name: e.mean(0)[1:].tolist() for name, e in error.items()}
+    return Plot(title, "examples", "squared error / that of 0", range(1, points), lines, log="y")

@@ -1,0 +1,255 @@
+"""The ledger makes trials once, keeps them, trusts nothing that is damaged, and says what it could not run."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from matplotlib.figure import Figure as Canvas
+
+from inweights import InputError
+from inweights.lab.training import Progress, Recipe, changed, train
+from inweights.lab.training import read as read_recipe
+from inweights.ledger import CLAIMS, Entry, Found, NotHereError, Trial, Verdict, _trial, claim, remarks, run_claims
+from inweights.ledger._cache import key
+from inweights.ledger._run import Job, do
+from inweights.papers import load_all
+from inweights.papers._papers import DHERIN
+from inweights.report._claims import page, record
+from inweights.report._claims_figure import Points, figure, write_figure
+
+ID = "test-claim"
+
+
+def entry(quick: bool = True) -> Entry:
+    (found,) = run_claims([CLAIMS[ID]], quick=quick)
+    return found
+
+
+@pytest.mark.parametrize("value", [[], torch.zeros(0)])
+def test_a_trial_without_numbers_is_broken_and_ends_nothing(counted: Any, value: Any) -> None:
+    counted.found = Found({"error": (value, 0.5)})
+    found = entry()
+    assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
+    assert found.why == "its trials found different quantities, or no numbers"
+
+
+def test_trials_are_made_once(counted: Any) -> None:
+    first = entry()
+    assert (first.verdict, first.trials, counted.calls) == (Verdict.PASS, 3, 3)
+    assert entry().quantities == first.quantities
+    assert counted.calls == 3
+    entry(quick=False)  # another setting
+    assert counted.calls == 6
+
+
+def test_a_stopped_run_goes_on(counted: Any) -> None:
+    do(Job(ID, Trial(0)))
+    do(Job(ID, Trial(2)))
+    entry()
+    assert counted.calls == 3
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "not json", '{"sha256": "0", "body": "{}"}', "[" * 200_000])
+def test_a_damaged_file_is_not_trusted(counted: Any, damage: str) -> None:
+    entry()
+    path = key(CLAIMS[ID], Trial(1))
+    whole = path.read_text()
+    path.write_text(damage)
+    assert entry().verdict is Verdict.PASS
+    assert counted.calls == 4
+    assert path.read_text() != damage
+    # A number that was changed by hand is damage too.
+    body = json.loads(whole)
+    path.write_text(json.dumps(body | {"body": body["body"].replace("1e-12", "1e-11")}))
+    entry()
+    assert counted.calls == 5
+
+
+def test_what_is_not_here_is_tried_again(counted: Any) -> None:
+    counted.found = NotHereError("`big` is not in the zoo")
+    found = entry()
+    assert (found.verdict, found.why, found.broken) == (Verdict.NOT_RUN, "`big` is not in the zoo", False)
+    counted.found = Found({"error": (1e-12, 0.5)})
+    assert entry().verdict is Verdict.PASS
+
+
+def test_too_few_trials_are_no_verdict(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
+    def only_the_first(self: Any, trial: Trial) -> Found:
+        if trial.seed:
+            raise NotHereError(f"seed {trial.seed} is not in the zoo")
+        return Found({"error": (1e-12, 0.5)})
+
+    monkeypatch.setattr(type(counted), "__call__", only_the_first)
+    found = entry()
+    assert (found.verdict, found.trials) == (Verdict.INCONCLUSIVE, 1)
+    assert found.why == "1 of 3 trials: seed 1 is not in the zoo"
+    assert found.quantities["error"].value.value == 1e-12
+
+
+def test_what_the_criteria_do_not_ask_for_is_a_broken_claim(counted: Any) -> None:
+    counted.found = Found({"eror": (1e-12, 0.5)})
+    found = entry()
+    assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
+    assert "the criteria are about ['error']" in found.why
+
+
+def test_two_trials_that_need_one_model_train_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second waits for the first, in another process or, as here, in another thread, and then finds it there."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    waited, steps = threading.Event(), []
+
+    def training(recipe: Recipe, folder: Path, **more: Any) -> Any:
+        def after(progress: Progress) -> None:
+            assert waited.wait(60)
+            steps.append(progress.step)
+
+        return train(changed(recipe, ["steps=2", "batch=2"]), folder, **more | {"after": after})
+
+    monkeypatch.setattr(_trial, "train", training)
+    trial = Trial(999, train=True, beat=waited.set)  # who waits beats
+    with ThreadPoolExecutor(2) as two:
+        one, other = two.map(lambda _: trial.trained("linear-5"), range(2))
+    assert steps == [1, 2]
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_a_damaged_training_in_the_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once; and only where trainings were asked for."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    folders: list[Path] = []
+
+    def training(recipe: Recipe, folder: Path, **more: Any) -> Any:
+        folders.append(folder)
+        return train(recipe, folder, **more)
+
+    monkeypatch.setattr(_trial, "train", training)
+    monkeypatch.setattr(Trial, "recipe", lambda trial, name: changed(read_recipe(name), ["steps=2", "batch=2"]))
+    good = Trial(999, train=True).trained("linear-5")
+
+    def the_same(trial: Trial) -> bool:
+        found = trial.trained("linear-5").parameters()
+        return all(torch.equal(a, b) for a, b in zip(good.parameters(), found, strict=True))
+
+    for file in ("model.safetensors", "checkpoint.safetensors"):
+        (folders[0] / file).write_text("garbage")
+    assert the_same(Trial(999, train=True))
+    assert len(folders) == 2
+    (folders[0] / "checkpoint.safetensors").write_text("garbage")
+    assert the_same(Trial(999)), "the model is whole"
+    (folders[0] / "model.safetensors").write_text("garbage")
+    with pytest.raises(NotHereError, match="is not in the zoo"):
+        Trial(999).trained("linear-5")
+    assert len(folders) == 2
+
+
+def test_a_training_that_fails_is_not_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was saved of it is whole, and stays."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    times: list[Path] = []
+
+    def training(recipe: Recipe, folder: Path, **more: Any) -> Any:
+        folder.mkdir(parents=True, exist_ok=True)
+        times.append(folder)
+        raise InputError("The loss became infinite")
+
+    monkeypatch.setattr(_trial, "train", training)
+    with pytest.raises(InputError, match="infinite"):
+        Trial(999, train=True).trained("linear-5")
+    assert len(times) == 1
+
+
+def test_a_quick_run_is_not_recorded(counted: Any, tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_text(entry().line() + "\n")
+    with pytest.raises(InputError, match="test-claim: it is of a quick run") as error:
+        record(tmp_path, tmp_path)
+    assert "dherin-theorem was not run." in str(error.value)
+    assert not (tmp_path / "claims.md").exists()
+
+
+def test_the_page_shows_every_claim(counted: Any) -> None:
+    counted.found = Found({"error": ([1e-12], [0.5])}, told={"paper": 0.25})
+    text = page({ID: entry()})
+    assert "1 `PASS`; 1 claims." in text
+    assert "| [test-claim](#test-claim) | `PASS` | error 1e-12 | each < 1e-10, control > 0.01 | 0.5 |" in text
+    assert "Beside it: paper = 0.25." in text
+    assert "![test-claim](claims/test-claim.png)" in text
+
+
+def test_a_claim_that_repeats_another_is_shown_but_not_counted(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
+    again = replace(CLAIMS[ID], id="test-again", repeats=ID)
+    monkeypatch.setitem(CLAIMS, "test-again", again)
+    text = page({ID: entry(), "test-again": replace(entry(), id="test-again")})
+    assert "1 `PASS`; 1 claims. 1 more are shown and not counted." in text
+    assert "| [test-again](#test-again) (not counted) | `PASS` |" in text
+    assert "Goes with [test-claim](#test-claim); not counted." in text
+
+
+def test_what_is_repeated_exists_and_counts() -> None:
+    known = load_all()
+    assert {c.id: c.repeats for c in known.values() if c.repeats and known[c.repeats].uncounted} == {}
+
+
+def test_a_claim_that_breaks_says_where(counted: Any) -> None:
+    counted.found = ZeroDivisionError("oops")
+    found = entry()
+    assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
+    assert found.why.startswith("ZeroDivisionError: oops (")
+
+
+def test_a_precondition_makes_it_inconclusive(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
+    monkeypatch.setattr(type(counted), "__call__", lambda self, trial: trial.require(False, "A(x) is 0"))
+    found = entry()
+    assert (found.verdict, found.why) == (Verdict.INCONCLUSIVE, "A(x) is 0")
+
+
+def test_a_sabotaged_control_is_found_out(counted: Any) -> None:
+    counted.found = Found({"error": (1e-12, 1e-12)})
+    found = entry()
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.loose
+
+
+def test_figures_without_a_plot_are_points(counted: Any, tmp_path: Path) -> None:
+    """Each trial, what was judged, and the bounds; an infinite number does not end it."""
+    found = entry()
+    drawn = figure(found)
+    assert isinstance(drawn, Points)
+    rows = drawn.rows()
+    assert [r[1:3] for r in rows if r[0] == "error"] == [(0, 1e-12), (1, 1e-12), (2, 1e-12)]
+    assert [r[2] for r in rows if r[0] == "error, control"] == [0.5] * 3
+    assert ("error, bound of the value", "", 1e-10, "", "") in rows
+    assert ("error, bound of the control", "", 1e-2, "", "") in rows
+    axes = Canvas().add_subplot()
+    drawn.strips[0].draw(axes)
+    points = [line for line in axes.get_lines() if line.get_marker() in ("o", "s")]
+    assert [line.get_linestyle() for line in points] == ["None", "None"]
+    assert axes.get_yscale() == "log"
+    odd = replace(found, seen={"error": ([math.inf, 0.0, -1.0], [math.nan] * 3)})
+    assert len(write_figure(tmp_path, odd)) == 2
+
+
+def test_every_remark_is_of_a_claim() -> None:
+    assert set(remarks()) <= set(load_all())
+    assert all(remarks().values())
+
+
+def test_remarks_are_on_the_page(counted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(remarks(), ID, "Because.")
+    assert "**PASS**.\n\nBecause.\n" in page({ID: entry()})
+
+
+def test_a_claim_says_all_that_it_must() -> None:
+    with pytest.raises(ValueError, match="no measured, control, settings"):
+
+        @claim("test-silent", DHERIN, "nowhere")
+        def silent(trial: Trial) -> Found:
+            """A sentence alone."""
+            raise AssertionError

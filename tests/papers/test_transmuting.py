@@ -1,0 +1,252 @@
+"""The claims of *Transmuting prompts into weights* on random tokens, and the measurements of those on a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from talking import talker
+
+from inweights.folding import Examples, Frame, answered
+from inweights.folding._ridge import RidgeFit
+from inweights.ledger import CLAIMS, Trial, Verdict, criteria
+from inweights.ledger._judge import Judged
+from inweights.ledger._trial import NotHereError, UnmetError
+from inweights.models import Model
+from inweights.models._patch import full_precision
+from inweights.papers.transmuting import smollm2 as on_model
+from inweights.papers.transmuting._thoughts import Few, as_written, fitted, randomised, recovered, right, share
+from inweights.papers.transmuting._words import PAST, Task, arithmetic, by_examples, numbers, told_to
+from inweights.papers.transmuting.claims import mean_of_patches, thought_matrix, tokens
+
+
+@pytest.mark.parametrize("id", ["mazzawi-closed-form", "mazzawi-one-token", "mazzawi-optimal"])
+def test_what_is_exact_holds(id: str, verdict: Callable[..., tuple[Verdict, dict[str, Judged]]]) -> None:
+    """All seeds, float64, by the ledger's own criteria and controls."""
+    assert CLAIMS[id].exact
+    found, judged = verdict(id)
+    assert found is Verdict.PASS, judged
+
+
+def test_every_criterion_has_its_claim() -> None:
+    wanted = {id for id in criteria() if id.startswith("mazzawi-")}
+    assert wanted == {id for id, claim in CLAIMS.items() if claim.paper.key == "mazzawi"}
+
+
+def test_a_linear_context_is_served_exactly_by_the_thought_matrix_alone() -> None:
+    """Where δ = B a for all tokens, Δ(I) = W B (float64, 1e-9 of its norm); the mean of patches is something else."""
+    W, a, _ = tokens(Trial(0), 20)
+    B = torch.randn(16, 16, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    assert float((thought_matrix(W, a, a @ B.mT) - W @ B).norm()) < 1e-9 * float((W @ B).norm())
+    assert float((mean_of_patches(W, a, a @ B.mT) - W @ B).norm()) > 0.1 * float((W @ B).norm())
+
+
+def test_even_tokens_make_the_sum_of_patches_a_thought_matrix() -> None:
+    found = CLAIMS["mazzawi-spherical"].measure(Trial(0))
+    value, control = found.quantities["error"]
+    assert float(torch.as_tensor(value).max()) < 0.1
+    assert float(torch.as_tensor(control).min()) > 0.3
+
+
+def test_tasks_keep_their_parts_apart_and_know_their_answers() -> None:
+    assert len(dict(PAST)) == len(PAST) >= 8 + 16 + 50
+    task = by_examples("past tense", 0, calibration=16, tests=50)
+    asked = {query for query, _ in task.tests}
+    assert len(asked) == 50
+    assert asked.isdisjoint(task.calibration)
+    assert not any(query in task.context for query in (*asked, *task.calibration))
+    assert task.context.count("Input:") == 8
+    assert by_examples("past tense", 1, calibration=16, tests=50).tests != task.tests
+    for name, result in (("multiply", lambda n: n[0] * n[1] * n[2]), ("sum", sum)):
+        pairs = numbers(name, 40)
+        for query, answer in pairs:
+            assert int(answer) == result([int(n) for n in query.removesuffix(" ->").split(", ")])
+        sums = arithmetic(name, 0, pairs[:30], calibration=10, tests=20)
+        assert {q for q, _ in sums.tests} | set(sums.calibration) == {q for q, _ in pairs[:30]}
+
+
+def test_recovered() -> None:
+    columns = {"prompted": 0.9, "bare": 0.1, "patched": 0.5, "other": 0.1}
+    assert recovered(columns) == pytest.approx(0.5)
+    assert recovered(columns, "other") == 0
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return talker("llama", torch.float64)
+
+
+@pytest.fixture(scope="module")
+def echo(model: Model) -> Task:
+    """Queries whose right answers are the first two letters that the prompted model says."""
+    context, queries = "A context that matters.\n", tuple(f"Query {i}:" for i in range(12))
+    heard = answered(Frame.of(model, context, chat=False), queries, new=8, temperature=0.0)
+    answers = [model.tokenizer.decode(ids[:2]) for ids in heard.said]
+    return Task("echo", context, queries, tuple(zip(queries, answers, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def examples(model: Model, echo: Task) -> Examples:
+    return answered(Frame.of(model, echo.context, chat=False), echo.calibration, new=8, temperature=0.0)
+
+
+def test_shares_tell_prompted_bare_and_patched_apart(model: Model, echo: Task, examples: Examples) -> None:
+    """A tiny model, float64, asked again what the patch was made with: the patch answers as the prompt does more often
+    than the bare model, and leaves the model as it was."""
+    frame = Frame.of(model, echo.context, chat=False)
+    before = {name: p.clone() for name, p in model.model.named_parameters()}
+    bare = share(frame, frame.before, echo)
+    assert bare == sum(right(frame, frame.before, echo.tests)) / len(echo.tests)
+    with fitted(model, examples).applied(model):
+        assert share(frame, frame.before, echo) > bare
+    assert all(torch.equal(p, before[name]) for name, p in model.model.named_parameters())
+
+
+def test_few_tokens_make_the_same_ridge_as_many_would() -> None:
+    """float64, 1e-10: against `Ridge`, with tokens of weight 0 left out, and with a matrix in front."""
+    random = torch.Generator().manual_seed(0)
+    x, y, W = (torch.randn(shape, generator=random, dtype=torch.float64) for shape in ((9, 20), (9, 5), (7, 5)))
+    weight = torch.tensor([1.0] * 6 + [0.0] * 3)
+    few, many = Few(0.3), RidgeFit(0.3)
+    for fit in (few, many):
+        fit.add(x[:4], y[:4], weight[:4])
+        fit.add(x[4:], y[4:], weight[4:])
+    for matrix in (None, W):
+        assert torch.allclose(few.update(matrix).dense(), many.update(matrix).dense(), atol=1e-10)
+    assert few.update().columns == 6
+
+
+def test_one_token_as_written_is_the_exact_patch_of_every_block(model: Model) -> None:
+    """One example of one token beyond the first: vector and matrices serve it exactly (float64, 1e-9). With more of
+    them than the model is wide they cannot, which is what a thought patch gives up."""
+    frame = Frame.of(model, "A context that matters.\n", chat=False)
+    for queries, exact in ((("ab",), True), (tuple(f"Query {i} of many:" for i in range(20)), False)):
+        examples = answered(frame, queries, new=1, temperature=0.0)
+        batch = examples.batch([0])
+        prefix = torch.tensor([[*frame.before, *frame.folded]])
+        with torch.no_grad(), full_precision(model):
+            wanted = model.model(input_ids=torch.cat([prefix, batch.ids[:, len(frame.before) :]], 1)).logits[0, -1]
+            made = as_written(model, examples)
+            assert float((model.model(input_ids=batch.ids).logits[0, -1] - wanted).abs().max()) > 0.1
+            with made.applied(model):
+                said = model.model(input_ids=batch.ids).logits[0, -1]
+        assert (float((said - wanted).abs().max()) < 1e-9) is exact
+
+
+def test_a_thought_vector_is_the_mean_of_what_tokens_lack(model: Model, examples: Examples) -> None:
+    """In the first block, where nothing was patched before: of the stream after attention, all tokens but the first of
+    a text; 1e-12. The model is as it was afterwards, and has no bias."""
+    made = as_written(model, examples)
+    entry = model.model.get_submodule("model.layers.0.post_attention_layernorm")
+    frame = examples.frame
+    seen: list[torch.Tensor] = []
+    prefix = [*frame.before, *frame.folded]
+    handle = entry.register_forward_pre_hook(lambda module, args: seen.append(args[0][0]))
+    with torch.no_grad(), full_precision(model):
+        for asked, said in zip(examples.asked, examples.said, strict=True):
+            for before in (prefix, list(frame.before)):
+                model.model(input_ids=torch.tensor([[*before, *asked, *said[:-1]]]))
+    handle.remove()
+    lacking = [
+        full[len(prefix) + 1 :] - bare[len(frame.before) + 1 :]
+        for full, bare in zip(seen[::2], seen[1::2], strict=True)
+    ]
+    vector = made.vectors["model.layers.0.mlp.down_proj"]
+    assert not frame.before
+    assert torch.allclose(vector, torch.cat(lacking).mean(0), atol=1e-12)
+    assert all("down_proj" not in name for name in made.matrices)
+    assert len(made.vectors) * 2 == len(made.matrices)
+    short, name = as_written(model, examples, 0.1), "model.layers.0.mlp.gate_proj.weight"
+    assert torch.allclose(short.vectors["model.layers.0.mlp.down_proj"], 0.1 * vector, atol=1e-12)
+    W = model.model.get_parameter(name)
+    assert torch.allclose(short.matrices[name] - W, 0.1 * (made.matrices[name] - W), atol=1e-9)
+
+
+def test_parts_change_what_is_theirs(model: Model, examples: Examples) -> None:
+    made = {part: fitted(model, examples, part).updates for part in ("both", "vector", "matrix")}
+    assert all("down_proj" in name for name in made["vector"])
+    still = {name for name, update in made["matrix"].items() if float(update.frobenius()) == 0}
+    assert still == {name for name in made["matrix"] if "down_proj" in name}
+    assert set(made["both"]) == set(made["matrix"])
+    assert all(float(update.frobenius()) > 0 for update in made["both"].values())
+
+
+def test_a_random_part_is_as_large_and_says_nothing(model: Model, examples: Examples) -> None:
+    """Norms to 1e-9; the other part is the very same, and the random one has next to nothing in common with it."""
+    both = fitted(model, examples)
+    last = {name for name in both.updates if "down_proj" in name}
+    made = randomised(both, last, torch.Generator().manual_seed(0))
+    for name, update in both.updates.items():
+        other = made.updates[name]
+        assert float(other.frobenius()) == pytest.approx(float(update.frobenius()), rel=1e-9)
+        if name in last:
+            assert abs(float(update.alignment(other))) < 0.2
+        else:
+            assert torch.equal(update.dense(), other.dense())
+    assert 0 < len(last) < len(both.updates)
+
+
+def test_an_instruction_that_gains_nothing_is_said(echo: Task) -> None:
+    with pytest.raises(UnmetError, match="gains too little by the instruction to echo"):
+        on_model.required(Trial(0), echo, {"prompted": 0.3, "bare": 0.2})
+    on_model.required(Trial(0), echo, {"prompted": 0.9, "bare": 0.2})
+
+
+@pytest.fixture
+def told(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> on_model.Told:
+    """A task that the claims on words are given in the place of theirs, which the model answers as prompted."""
+    other = replace(echo, context="Something else, of no use.\n")
+    told = on_model.Told.of(model, echo, other)
+    columns = told.unpatched()
+    monkeypatch.setattr(on_model, "_words", lambda trial: (told, columns))
+    return told
+
+
+def test_claims_on_words_find_what_their_criteria_are_about(told: on_model.Told) -> None:
+    """A tiny model, asked again what its patches were made with: fitted ones recover more than those of another
+    context; both parts do more than one, and than one and noise."""
+    found = {id: CLAIMS[id].measure(Trial(0)) for id in ("mazzawi-as-written", "mazzawi-words", "mazzawi-both-parts")}
+    for id, each in found.items():
+        assert set(each.quantities) == set(criteria()[id].quantities)
+    value, control = found["mazzawi-words"].quantities["recovered"]
+    assert isinstance(value, float)
+    assert isinstance(control, float)
+    assert value > control
+    for more, none in found["mazzawi-both-parts"].quantities.values():
+        assert isinstance(more, float)
+        assert isinstance(none, float)
+        assert none < more
+    shares = found["mazzawi-words"].told
+    assert shares["patched, of prompted"] == shares["patched"] / shares["prompted"]
+
+
+def test_arithmetic_is_not_run_where_the_model_cannot(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny model adds nothing up: the verdict would be about the model. Where it can, its filtered queries alone are
+    asked, so that prompted is all and bare is nothing."""
+    monkeypatch.setattr(Trial, "language_model", lambda trial, dtype="float32": model)
+    nothing = r"0 of 150 times \(0.0% right with the instruction, 0.0% without\)"
+    said = rf"multiply {nothing} and sum {nothing}, asked 150 of the 729 queries that there are: 30 times .* Gemma 3 1B"
+    with pytest.raises(NotHereError, match=said):
+        CLAIMS["mazzawi-arithmetic"].measure(Trial(0))
+    assert len(numbers("sum", on_model.QUERIES)) == on_model.QUERIES  # all that can be drawn
+    with pytest.raises(ValueError, match="larger than population"):
+        numbers("sum", on_model.QUERIES + 1)
+    context = told_to("sum")
+    assert context == "Sum numbers.\n"
+    monkeypatch.setattr(on_model, "gained", lambda model, name: tuple(numbers(name, 30)))
+    found = CLAIMS["mazzawi-arithmetic"].measure(Trial(0))
+    assert (found.told["prompted"], found.told["bare"]) == (1.0, 0.0)
+    assert found.quantities["recovered"] == (found.told["patched"], found.told["other"])
+
+
+def test_the_filter_keeps_what_is_right_with_the_instruction_alone(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {True: [True, True, True, False], False: [True, False, True, False]}
+    monkeypatch.setattr(on_model, "right", lambda frame, before, asked: answers[len(before) > len(frame.before)])
+    monkeypatch.setattr(on_model, "POOL", 4)
+    monkeypatch.setattr(on_model, "answers", on_model.answers.__wrapped__)  # nothing of other tests
+    assert on_model.gained(model, "sum") == (numbers("sum", 4)[1],)
+    assert on_model.shares(model, "sum") == "sum 1 of 4 times (75.0% right with the instruction, 50.0% without)"

@@ -1,0 +1,172 @@
+"""The measurements of Garg et al.'s claims, on algorithms in the place of trained models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from inweights.lab import zoo
+from inweights.lab.predictors import (
+    OLS,
+    Averaging,
+    Lasso,
+    LinearPredictor,
+    Nearest,
+    Network,
+    RegressionTree,
+    Ridge,
+    Zero,
+)
+from inweights.lab.tasks import Linear
+from inweights.ledger import CLAIMS, Trial, Verdict, criteria, judge
+from inweights.ledger._cache import Kept
+from inweights.papers.what_can import claims as what_can
+
+
+@dataclass(frozen=True)
+class Instead(Trial):
+    """A trial in which these take the place of trained models."""
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def trained(self, name: str) -> Any:
+        return self.given[name]
+
+
+def verdict(id: str, given: dict[str, Any]) -> Verdict:
+    found = [Kept.of(CLAIMS[id].measure(Instead(seed, given=given)), "found", "", 0.0).quantities for seed in range(5)]
+    return judge(
+        criteria()[id], {name: ([f[name][0] for f in found], [f[name][1] or [] for f in found]) for name in found[0]}
+    )[0]
+
+
+class Told:
+    """Answers right, apart from a part of each label."""
+
+    def __init__(self, off: float) -> None:
+        self.off = off
+
+    def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+        return (1 - self.off) * ys
+
+
+@pytest.mark.parametrize(
+    ("id", "good", "bad"),
+    [
+        ("garg-linear", {"depth-8": OLS()}, {"depth-8": Zero()}),
+        ("garg-sparse", {"sparse-8": Lasso(penalty=1e-3)}, {"sparse-8": Ridge(penalty=1.0)}),
+        ("garg-tree", {"tree-3": Told(0.1)}, {"tree-3": Nearest()}),
+        ("garg-relu", {"relu-5": Told(0.1)}, {"relu-5": Zero()}),
+        ("garg-orthants", {"depth-8": OLS()}, {"depth-8": Nearest()}),
+        (
+            "garg-double-descent",
+            {"depth-8": Ridge(penalty=0.001), "ridge-0.5": Ridge(penalty=0.25), "depth-2": OLS()},
+            {"depth-8": Ridge(penalty=0.25), "ridge-0.5": Ridge(penalty=0.25), "depth-2": OLS()},
+        ),
+    ],
+)
+def test_what_passes_and_what_fails(id: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
+    assert verdict(id, good) is Verdict.PASS
+    assert verdict(id, bad) is Verdict.FAIL
+
+
+def test_a_greedy_tree_is_not_better_than_itself() -> None:
+    assert verdict("garg-tree", {"tree-3": RegressionTree(depth=3, signs=True)}) is Verdict.INCONCLUSIVE
+
+
+def test_least_squares_at_most_numbers_of_examples_is_not_enough() -> None:
+    """A model that is as good as least squares but for one number of examples, where it answers 0."""
+
+    class Gap(OLS):
+        def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+            found = super().predict_prefixes(xs, ys, queries)
+            return torch.where(torch.arange(found.shape[1]) == 7, 0.0, found)
+
+    assert verdict("garg-linear", {"depth-8": Gap()}) is Verdict.FAIL
+
+
+def test_what_is_bad_everywhere_has_not_learned_other_orthants() -> None:
+    """Always answering 0 loses nothing by the shift, but has nothing to lose."""
+    found = what_can.orthants(Instead(0, given={"depth-8": Zero()})).quantities
+    assert torch.as_tensor(found["lost"][0]).mean().abs() < 0.2
+    assert verdict("garg-orthants", {"depth-8": Zero()}) is Verdict.FAIL
+
+
+def test_the_control_of_orthants_fails_by_the_shift() -> None:
+    """Three nearest neighbours are better than 0 where examples are anywhere, and worse where they are not."""
+    found = what_can.orthants(Instead(0, quick=False, given={"depth-8": OLS()}))
+    error, lost = (torch.as_tensor(found.quantities[name][1]).mean().item() for name in ("error", "lost"))
+    assert found.told["three nearest, examples anywhere"] < 1 < error
+    assert lost > 0.1
+
+
+def test_a_network_is_as_good_as_itself() -> None:
+    found = what_can.relu(Instead(0, given={"relu-5": Network()}))
+    value, control = found.quantities["against_network"]
+    assert torch.as_tensor(value).mean().item() == pytest.approx(1, abs=1e-6)
+    assert torch.as_tensor(control).mean() > 1.1
+
+
+def test_a_bump_without_noise_is_no_double_descent() -> None:
+    """A model whose error goes up around d examples whatever the labels are."""
+
+    class Bumpy(OLS):
+        def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+            found = super().predict_prefixes(xs, ys, queries)
+            return torch.where(torch.arange(found.shape[1]) == 5, -found, found)
+
+    given = {"depth-8": Bumpy(), "ridge-0.5": Ridge(penalty=0.25), "depth-2": OLS()}
+    assert verdict("garg-double-descent", given) is Verdict.INCONCLUSIVE
+
+
+def test_a_bump_is_seen() -> None:
+    curve = torch.tensor([1.0, 0.8, 0.6, 0.5, 0.7, 0.9, 0.6, 0.3])
+    assert what_can.bump(curve, 5) == pytest.approx(1.8)
+    assert what_can.bump(curve.sort(descending=True).values, 5) < 1
+
+
+def linear(predictor: LinearPredictor) -> Callable[[Tensor, Tensor], Tensor]:
+    """A model whose answers are linear in the query."""
+    return lambda xs, ys: (predictor.weights(xs.detach(), ys) * xs).sum(-1)
+
+
+def test_gradients_of_answers_are_the_weights() -> None:
+    sample = Linear(dims=5).sample(Trial(0).draw(4), 8)
+    found = what_can.query_gradients(linear(Averaging()), sample)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, Averaging().weights(sample.xs, sample.ys)[:, 1:], rtol=1e-6, atol=1e-6)
+    assert verdict("garg-gradient", {"depth-8": linear(OLS())}) is Verdict.PASS
+    assert verdict("garg-gradient", {"depth-8": linear(Averaging())}) is Verdict.FAIL
+
+
+def test_a_model_of_the_papers_size_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the first trial alone, for it was trained once; a stand-in that knows least squares has all that is known."""
+
+    class Large:
+        def to(self, device: str) -> Large:
+            return self
+
+        def eval(self) -> Large:
+            return self
+
+        def __call__(self, xs: Tensor, ys: Tensor) -> Tensor:
+            return linear(OLS())(xs, ys)
+
+        def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+            return OLS().predict_prefixes(xs, ys, queries)
+
+    monkeypatch.setattr(zoo, "seeded", lambda name, seed: Large())
+    told: dict[str, float] = {}
+    for claim in (what_can.linear, what_can.orthants, what_can.double_descent, what_can.gradient):
+        given = {"depth-8": Large(), "depth-2": OLS(), "ridge-0.5": Ridge(penalty=0.25)}
+        told |= claim(Instead(0, given=given)).told
+        assert not any("the paper's size" in name for name in claim(Instead(1, given=given)).told)
+    large = {name: value for name, value in told.items() if name.endswith("the paper's size")}
+    assert large["at d, the paper's size"] < 1e-3
+    assert large["at 2d, the paper's size"] < 1e-3
+    assert large["bump, the paper's size"] > 2
+    assert large["cosine at d, the paper's size"] > 0.99
