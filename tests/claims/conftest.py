@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from inweights.claims import CLAIMS, Found, Trial, Verdict, claim, criteria, judge
+from inweights.claims import CLAIMS, Found, Trial, Verdict, _code, claim, criteria, judge
 from inweights.claims import _criteria as criteria_module
 from inweights.claims._judge import Judged
 from inweights.claims._keep import Kept
+from inweights.claims._package import Package, Place
 from inweights.claims._papers import DHERIN
+from inweights.claims._reach import Reach
 from inweights.lab.models import Learner
 from inweights.lab.training import build
 
@@ -84,3 +88,24 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Counted
     claim("test-claim", DHERIN, "nowhere", exact=True)(measure)
     yield body
     del CLAIMS["test-claim"]
+
+
+@pytest.fixture
+def reach(tmp_path: Path) -> Callable[..., tuple[str, str]]:
+    """The hashes of a function of a made-up package: of what it reaches in the ledger, and below it."""
+
+    def hashes(
+        files: Mapping[str, str], name: str = "measure", module: str = "claims.made_up", **more: Any
+    ) -> tuple[str, str]:
+        shutil.rmtree(tmp_path / "inweights", ignore_errors=True)
+        for file, text in files.items():
+            path = tmp_path / "inweights" / (file if "." in file else f"{file}.py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (trial,) = (file.replace("/", ".") for file in files if file.endswith("_trial"))
+        given = Place(f"inweights.{trial}", "Trial")
+        package = Package(tmp_path / "inweights", given, **more)
+        found = Reach(package).of(Place(f"inweights.{module}", name), given)
+        return _code._hash(found.ledger), _code._hash(found.below)
+
+    return hashes
