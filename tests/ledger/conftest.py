@@ -1,14 +1,18 @@
-"""A claim that counts how often it is really run."""
+"""A claim that counts how often it is really run, and hashes of made-up packages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from inweights.ledger import CLAIMS, Found, Trial, claim
+from inweights.ledger import CLAIMS, Found, Trial, _code, claim
 from inweights.ledger import _criteria as criteria_module
+from inweights.ledger._package import Package, Place
+from inweights.ledger._reach import Reach
 from inweights.papers._papers import DHERIN
 
 
@@ -50,3 +54,24 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Counted
     claim("test-claim", DHERIN, "nowhere", exact=True)(measure)
     yield body
     del CLAIMS["test-claim"]
+
+
+@pytest.fixture
+def reach(tmp_path: Path) -> Callable[..., tuple[str, str]]:
+    """The hashes of a function of a made-up package: of what it reaches in the ledger, and below it."""
+
+    def hashes(
+        files: Mapping[str, str], name: str = "measure", module: str = "papers.made_up", **more: Any
+    ) -> tuple[str, str]:
+        shutil.rmtree(tmp_path / "inweights", ignore_errors=True)
+        for file, text in files.items():
+            path = tmp_path / "inweights" / (file if "." in file else f"{file}.py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (trial,) = (file.replace("/", ".") for file in files if file.endswith("_trial"))
+        given = Place(f"inweights.{trial}", "Trial")
+        package = Package(tmp_path / "inweights", given, **more)
+        found = Reach(package).of(Place(f"inweights.{module}", name), given)
+        return _code._hash(found.ledger), _code._hash(found.below)
+
+    return hashes

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from inweights.claims import _code
-from inweights.ledger._package import Package, Place
-from inweights.ledger._reach import Reach
+Reach = Callable[..., tuple[str, str]]
 
 OTHER = """
 RIDGE = 0.3
@@ -25,8 +20,8 @@ MADE_UP = """
 from dataclasses import dataclass, field
 from functools import cache, partial, wraps
 
-from inweights.claims import made_other
-from inweights.ledger._claim import claim
+from inweights.papers import made_other
+from inweights.papers._claim import claim
 
 WIDTH, NOISE, RATE, LOSS, POWER, SHIFT = 3, [1], 0.1, 2, 4, 5
 
@@ -94,7 +89,7 @@ def other(trial):
     return 1
 
 def lazily(trial):
-    from inweights.claims.made_other import fit
+    from inweights.papers.made_other import fit
     return fit(1)
 
 @claim("one", cost=1)
@@ -127,111 +122,12 @@ CLAIM = "def claim(id, cost):\n    return lambda measure: measure\n"
 
 FILES = {
     "__init__": "",
-    "claims/__init__": "",
-    "claims/_claim": CLAIM,
-    "claims/_trial": TRIAL,
-    "claims/made_other": OTHER,
-    "claims/made_up": MADE_UP,
+    "papers/__init__": "",
+    "papers/_claim": CLAIM,
+    "papers/_trial": TRIAL,
+    "papers/made_other": OTHER,
+    "papers/made_up": MADE_UP,
 }
-
-# A claim that reaches into other parts of the package, in the ways in which code does.
-BELOW = FILES | {
-    "claims/reaches": """
-from inweights.lab import _tasks, _kinds
-from inweights.theory._sums import total
-
-def measure(trial) -> "Trial":
-    return total(1) + _tasks.TASKS.make("one") + _kinds.ask(2)
-
-def alone(trial):
-    return total(1)
-
-def trained(trial):
-    return trial.trained("one")
-""",
-    "theory/__init__": "from inweights.theory._sums import total as total\n",
-    "theory/_sums": """
-SCALE, UNUSED = 2, 1
-
-def total(x, start=SCALE):
-    return Sums(x).all(start)
-
-class Base:
-    def first(self):
-        return 1
-
-class Sums(Base):
-    def all(self, start):
-        return self.first() + start
-
-def not_asked_for(x):
-    return x
-""",
-    "lab/__init__": "",
-    "lab/_registry": """
-class Registry:
-    def __init__(self):
-        self.kinds = {}
-
-    def __call__(self, name):
-        return lambda kind: self.kinds.setdefault(name, kind)
-
-    def make(self, name):
-        return self.kinds[name]()
-""",
-    "lab/_tasks": "from inweights.lab._registry import Registry\n\nTASKS: Registry = Registry()\n",
-    "lab/_linear": """
-from inweights.lab._tasks import TASKS
-
-@TASKS("one")
-class One:
-    size = 3
-
-class Two:
-    size = 4
-
-TASKS.kinds["two"] = Two
-""",
-    "lab/_kinds": """
-from functools import singledispatch
-
-@singledispatch
-def ask(x):
-    return x
-""",
-    "lab/_more": """
-from inweights.lab._kinds import ask
-
-@ask.register
-def _(x: int):
-    return x + 1
-""",
-    "lab/_read": """
-from pathlib import Path
-
-RECIPES = Path(__file__).parent / "recipes"
-
-def read(name):
-    return (RECIPES / name).read_text()
-""",
-    "lab/recipes/one.toml": "steps = 1\n",
-}
-
-
-def reach(
-    home: Path, files: Mapping[str, str], name: str = "measure", module: str = "claims.made_up", **more: object
-) -> tuple[str, str]:
-    """The hashes of a function of a made-up package: of what it reaches in the ledger, and below it."""
-    shutil.rmtree(home, ignore_errors=True)
-    for file, text in files.items():
-        path = home / "inweights" / (file if "." in file else f"{file}.py")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    (trial,) = (file.replace("/", ".") for file in files if file.endswith("_trial"))
-    given = Place(f"inweights.{trial}", "Trial")
-    package = Package(home / "inweights", given, **more)  # type: ignore[arg-type]
-    found = Reach(package).of(Place(f"inweights.{module}", name), given)
-    return _code._hash(found.ledger), _code._hash(found.below)
 
 
 @pytest.mark.parametrize(
@@ -272,10 +168,10 @@ def reach(
         ("return 1.5", "return 2.5", False),
     ],
 )
-def test_a_program_is_all_that_it_is_made_of(old: str, new: str, same: bool, tmp_path: Path) -> None:
+def test_a_program_is_all_that_it_is_made_of(old: str, new: str, same: bool, reach: Reach) -> None:
     assert old in MADE_UP
-    other = FILES | {"claims/made_up": MADE_UP.replace(old, new, 1) if old else MADE_UP}
-    assert (reach(tmp_path, FILES) == reach(tmp_path, other)) is same
+    other = FILES | {"papers/made_up": MADE_UP.replace(old, new, 1) if old else MADE_UP}
+    assert (reach(FILES) == reach(other)) is same
 
 
 @pytest.mark.parametrize("name", ["measure", "lazily"])
@@ -283,10 +179,10 @@ def test_a_program_is_all_that_it_is_made_of(old: str, new: str, same: bool, tmp
     ("old", "new", "same"),
     [("RIDGE = 0.3", "RIDGE = 0.4", False), ("RIDGE * x", "RIDGE + x", False), ("UNUSED = 1", "UNUSED = 2", True)],
 )
-def test_a_program_reaches_through_modules(name: str, old: str, new: str, same: bool, tmp_path: Path) -> None:
+def test_a_program_reaches_through_modules(name: str, old: str, new: str, same: bool, reach: Reach) -> None:
     """Imported at the top and then `made_other.fit`, or imported inside of a function."""
-    other = FILES | {"claims/made_other": OTHER.replace(old, new)}
-    assert (reach(tmp_path, FILES, name) == reach(tmp_path, other, name)) is same
+    other = FILES | {"papers/made_other": OTHER.replace(old, new)}
+    assert (reach(FILES, name) == reach(other, name)) is same
 
 
 @pytest.mark.parametrize(
@@ -298,95 +194,24 @@ def test_a_program_reaches_through_modules(name: str, old: str, new: str, same: 
         ("return read(name)", "return read(2 * name)", True),  # which this claim does not ask for
     ],
 )
-def test_a_program_has_what_it_asks_of_its_trial(old: str, new: str, same: bool, tmp_path: Path) -> None:
+def test_a_program_has_what_it_asks_of_its_trial(old: str, new: str, same: bool, reach: Reach) -> None:
     assert old in TRIAL
-    other = FILES | {"claims/_trial": TRIAL.replace(old, new)}
-    assert (reach(tmp_path, FILES) == reach(tmp_path, other)) is same
+    other = FILES | {"papers/_trial": TRIAL.replace(old, new)}
+    assert (reach(FILES) == reach(other)) is same
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "old", "new", "same"),
-    [
-        ("measure", "theory/_sums", "self.first() + start", "self.first() - start", False),
-        ("measure", "theory/_sums", "return 1", "return 2", False),
-        ("measure", "theory/_sums", "SCALE, UNUSED = 2, 1", "SCALE, UNUSED = 3, 1", False),
-        ("measure", "theory/_sums", "SCALE, UNUSED = 2, 1", "SCALE, UNUSED = 2, 2", True),
-        ("measure", "theory/_sums", "start=SCALE", "start=2 * SCALE", False),
-        ("measure", "theory/_sums", "class Sums(Base)", "class Sums", False),
-        ("measure", "theory/_sums", "return x\n", "return -x\n", True),
-        ("measure", "lab/_linear", "size = 3", "size = 5", False),  # of a registry, all that is entered
-        ("measure", "lab/_linear", "size = 4", "size = 5", False),
-        ("measure", "lab/_linear", '"two"', '"three"', False),
-        ("measure", "lab/_registry", "self.kinds[name]()", "self.kinds[name](1)", False),
-        ("measure", "lab/_more", "x + 1", "x + 2", False),  # a form of a function for one type
-        ("alone", "lab/_linear", "size = 3", "size = 5", True),
-        ("measure", "lab/recipes/one.toml", "steps = 1", "steps = 2", True),
-        ("trained", "lab/recipes/one.toml", "steps = 1", "steps = 2", False),
-        ("trained", "lab/recipes/one.toml", "steps = 1", "steps=1  # one", True),
-        ("trained", "lab/_read", "read_text()", "read_bytes()", False),
-    ],
-)
-def test_what_is_reached_below_is_told_apart(
-    name: str, file: str, old: str, new: str, same: bool, tmp_path: Path
-) -> None:
-    assert old in BELOW[file]
-    before = reach(tmp_path, BELOW, name, "claims.reaches")
-    after = reach(tmp_path, BELOW | {file: BELOW[file].replace(old, new)}, name, "claims.reaches")
-    assert before[0] == after[0]
-    assert (before[1] == after[1]) is same
-
-
-def moved(files: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """The same package with a module elsewhere, and all imports of it rewritten."""
-    was, now = (path.rpartition("/") for path in (old, new))
-    found = {}
-    for file, text in files.items():
-        text = text.replace(f"inweights.{old.replace('/', '.')} ", f"inweights.{new.replace('/', '.')} ")
-        for line in re.findall(rf"from inweights.{was[0]} import .*\b{was[2]}\b.*", text):
-            others = [n for n in line.partition("import ")[2].split(", ") if n != was[2]]
-            lines = [f"from inweights.{was[0]} import {', '.join(others)}"] if others else []
-            text = text.replace(line, "\n".join([*lines, f"from inweights.{now[0]} import {now[2]}"]))
-            text = re.sub(rf"\b{was[2]}\.", f"{now[2]}.", text)
-        found[new if file == old else file] = text
-    return found | {f"{now[0]}/__init__": ""} if f"{now[0]}/__init__" not in found else found
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("theory/_sums", "theory/_adding"),
-        ("theory/_sums", "algebra/_sums"),
-        ("lab/_tasks", "lab/_names"),
-        ("lab/_tasks", "tasks/_tasks"),
-        ("lab/_linear", "tasks/_linear"),
-        ("lab/_kinds", "theory/_kinds"),
-        ("claims/_trial", "ledger/_trial"),
-        ("claims/made_other", "papers/another"),
-        ("claims/reaches", "papers/reaches"),
-    ],
-)
-def test_moving_a_module_changes_nothing(old: str, new: str, tmp_path: Path) -> None:
-    ledger, after = ("claims", "ledger", "papers"), moved(BELOW, old, new)
-    assert after.keys() != BELOW.keys()
-    assert not any(f"{old.replace('/', '.')} " in text for text in after.values())
-    for name, home in (("measure", "claims/reaches"), ("trained", "claims/reaches"), ("measure", "claims/made_up")):
-        there = (new if home == old else home).replace("/", ".")
-        before = reach(tmp_path, BELOW, name, home.replace("/", "."), ledger=ledger)
-        assert before == reach(tmp_path, after, name, there, ledger=ledger)
-
-
-def test_two_definitions_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+def test_two_definitions_of_one_name_are_not_taken_for_each_other(reach: Reach) -> None:
     one, two = (f"WIDTH = {3}\n\ndef {n}():\n    return WIDTH\n" for n in ("f", "g"))
-    text = "from inweights.claims import one, two\n\ndef measure(trial):\n    return one.{}() - two.{}()\n"
-    files = FILES | {"claims/made_up": text.format("f", "g"), "claims/one": one, "claims/two": two.replace("3", "4")}
-    swapped = files | {"claims/one": one.replace("3", "4"), "claims/two": two}
-    assert reach(tmp_path, files) != reach(tmp_path, swapped)
-    twins = {"claims/one": one, "claims/two": one.replace("3", "4"), "claims/made_up": text.format("f", "f")}
+    text = "from inweights.papers import one, two\n\ndef measure(trial):\n    return one.{}() - two.{}()\n"
+    files = FILES | {"papers/made_up": text.format("f", "g"), "papers/one": one, "papers/two": two.replace("3", "4")}
+    swapped = files | {"papers/one": one.replace("3", "4"), "papers/two": two}
+    assert reach(files) != reach(swapped)
+    twins = {"papers/one": one, "papers/two": one.replace("3", "4"), "papers/made_up": text.format("f", "f")}
     turned = text.replace("one.{}() - two.{}()", "two.{}() - one.{}()").format("f", "f")
-    assert reach(tmp_path, FILES | twins) != reach(tmp_path, FILES | twins | {"claims/made_up": turned})
+    assert reach(FILES | twins) != reach(FILES | twins | {"papers/made_up": turned})
 
 
-def test_names_inside_of_functions_are_their_own(tmp_path: Path) -> None:
+def test_names_inside_of_functions_are_their_own(reach: Reach) -> None:
     text = """
 def helper():
     return 1
@@ -394,9 +219,9 @@ def helper():
 def measure(trial, *, helper=2):
     return [helper for helper in range(helper)]
 """
-    files = FILES | {"claims/made_up": text}
-    other = FILES | {"claims/made_up": text.replace("return 1", "return 2")}
-    assert reach(tmp_path, files) == reach(tmp_path, other)
+    files = FILES | {"papers/made_up": text}
+    other = FILES | {"papers/made_up": text.replace("return 1", "return 2")}
+    assert reach(files) == reach(other)
     asked = text.replace("range(helper)", "range(3)").replace("helper=2", "n=2") + "    return helper()\n"
-    files, other = (FILES | {"claims/made_up": t} for t in (asked, asked.replace("return 1", "return 2")))
-    assert reach(tmp_path, files) != reach(tmp_path, other)
+    files, other = (FILES | {"papers/made_up": t} for t in (asked, asked.replace("return 1", "return 2")))
+    assert reach(files) != reach(other)
