@@ -18,10 +18,8 @@ from torch import Tensor
 import inweights as iw
 from inweights.lab import sweep as sweeps
 from inweights.lab import training, zoo
-from inweights.ledger import Entry
-from inweights.ledger._cache import Kept
+from inweights.ledger import Entry, Kept, read_entries
 from inweights.ledger._cache import read as read_trial
-from inweights.ledger._run import read_entries
 
 GOLDEN = Path(__file__).parent / "golden"
 BASES = ("llama", "gemma3")
@@ -251,7 +249,9 @@ def test_results_of_the_ledger_are_read(tmp_path: Path) -> None:
     for entry, want in zip(found.values(), said["entries"], strict=True):
         values = {name: q.value.value for name, q in entry.quantities.items()}
         assert {"id": entry.id, "verdict": str(entry.verdict), "trials": entry.trials, "values": values} == want
-        assert json.loads(entry.line()).items() >= lines[entry.id].items()
+        # How code is hashed is no part of the format: a record of other code is stale, but it is read.
+        stored = {k: v for k, v in lines[entry.id].items() if k not in ("source", "rooms", "program")}
+        assert json.loads(entry.line()).items() >= stored.items()
         assert Entry.of(entry.line()) == entry
     assert found["made-up"].told == [{"slope": -math.inf}]
     assert found["made-up"].plots[0]["lines"] == {"model": [0.5, math.inf]}

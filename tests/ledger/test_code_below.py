@@ -142,8 +142,8 @@ def test_what_is_reached_below_is_told_apart(
     name: str, file: str, old: str, new: str, same: bool, reach: Reach
 ) -> None:
     assert old in FILES[file]
-    before = reach(FILES, name, "claims.reaches")
-    after = reach(FILES | {file: FILES[file].replace(old, new)}, name, "claims.reaches")
+    before = reach(FILES, name, "papers.reaches")
+    after = reach(FILES | {file: FILES[file].replace(old, new)}, name, "papers.reaches")
     assert before[0] == after[0]
     assert (before[1] == after[1]) is same
 
@@ -178,10 +178,10 @@ def moved(files: Mapping[str, str], old: str, new: str) -> dict[str, str]:
     ],
 )
 def test_moving_a_module_changes_nothing(old: str, new: str, reach: Reach) -> None:
-    ledger, after = ("claims", "ledger", "papers"), moved(FILES, old, new)
+    ledger, after = ("ledger", "papers"), moved(FILES, old, new)
     assert after.keys() != FILES.keys()
     assert not any(f"{old.replace('/', '.')} " in text for text in after.values())
     there = (new if old == "papers/reaches" else "papers/reaches").replace("/", ".")
     for name in ("measure", "trained"):
-        before = reach(FILES, name, "claims.reaches", ledger=ledger)
+        before = reach(FILES, name, "papers.reaches", ledger=ledger)
         assert before == reach(after, name, there, ledger=ledger)

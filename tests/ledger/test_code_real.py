@@ -71,7 +71,7 @@ def test_real_claims_do_not_change_with_the_places_of_modules(copied: Path) -> N
     for old, new in (
         ("theory._update", "theory._new"),
         ("lab._draw", "blocks._draw"),
-        ("claims._words", "claims._say"),
+        ("papers.transmuting._words", "papers.transmuting._say"),
     ):
         (copied / f"{old.replace('.', '/')}.py").rename(copied / f"{new.replace('.', '/')}.py")
         for path in copied.rglob("*.py"):

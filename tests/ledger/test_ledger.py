@@ -19,6 +19,7 @@ from inweights.lab.training import Progress, Recipe, changed, train
 from inweights.lab.training import read as read_recipe
 from inweights.ledger import CLAIMS, Entry, Found, NotHereError, Trial, Verdict, _trial, claim, remarks, run_claims
 from inweights.ledger._cache import key
+from inweights.ledger._remarks import remarks_file
 from inweights.ledger._run import Job, do
 from inweights.papers import load_all
 from inweights.papers._papers import DHERIN
@@ -242,7 +243,7 @@ def test_every_remark_is_of_a_claim() -> None:
 
 
 def test_remarks_are_on_the_page(counted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(remarks(), ID, "Because.")
+    monkeypatch.setitem(remarks_file(DHERIN.folder), ID, {"why": "Because."})
     assert "**PASS**.\n\nBecause.\n" in page({ID: entry()})
 
 

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from inweights import InputError
-from inweights.ledger import CLAIMS, Entry, Found, Plot, Trial, _code, run_claims
+from inweights import InputError, models
+from inweights.ledger import CLAIMS, Entry, Found, Plot, Trial, _code, _run, run_claims
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger._cache import key
 from inweights.ledger._json import dumps, loads
 from inweights.ledger._made_with import made_with
 from inweights.ledger._run import Job, do
-from inweights.models import _load
-from inweights.papers import _recorded as ledger
 from inweights.papers._papers import DHERIN
 from inweights.report import _claims as report
 from inweights.report._claims import page, record, without_since, write_page
@@ -70,10 +68,10 @@ def test_criteria_do_not_change_in_silence(counted: Any, tmp_path: Path, monkeyp
 
 def test_what_an_entry_was_made_with_is_that_of_its_trials(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
     """Not of who judges them, and of each machine if there were several."""
-    monkeypatch.setattr(ledger, "made_with", lambda device: {"torch": "1", "machine": device})
+    monkeypatch.setattr(_run, "made_with", lambda device: {"torch": "1", "machine": device})
     for trial in (Trial(0), Trial(2)):
         do(Job(ID, trial))
-    monkeypatch.setattr(ledger, "made_with", lambda device: {"torch": "2", "machine": device})
+    monkeypatch.setattr(_run, "made_with", lambda device: {"torch": "2", "machine": device})
     assert entry().made_with == [{"torch": "1", "machine": "cpu"}, {"torch": "2", "machine": "cpu"}]
     assert counted.calls == 3
 
@@ -119,7 +117,7 @@ def test_the_hash_of_models_is_that_of_those_needed(monkeypatch: pytest.MonkeyPa
     assert _code.models(("depth-8",)) != first
     assert _code.models(("depth-8", "smollm2")) != _code.models(("depth-8",))
     fetched = _code.models(("smollm2",))
-    monkeypatch.setattr(_load, "SMOLLM2", replace(_load.SMOLLM2, sha256="0" * 64))
+    monkeypatch.setattr(models, "SMOLLM2", replace(models.SMOLLM2, sha256="0" * 64))
     assert _code.models(("smollm2",)) != fetched
 
 

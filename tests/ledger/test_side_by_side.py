@@ -95,7 +95,7 @@ def test_a_node_that_dies_costs_nothing_but_time(
 def test_work_without_an_answer_is_a_broken_trial(tmp_path: Path) -> None:
     job = Job("nonsense", Trial(0))
     found = accepted(attempt(Measuring(job, tmp_path), tmp_path, no_beat), job)
-    assert (found.outcome, found.message) == ("broken", "KeyError: 'nonsense'")
+    assert (found.outcome, found.message) == ("broken", "There is no claim 'nonsense'.")
 
 
 WORKER = """
@@ -145,7 +145,7 @@ def test_answers_of_other_code_are_refused(changed: str, tmp_path: Path, monkeyp
 
 def test_answers_without_a_hash_are_refused(tmp_path: Path) -> None:
     """So did nodes answer whose version is older than the hash."""
-    job = Job(IDS[1], Trial(0))
+    job = Job.of(load_all()[IDS[1]], Trial(0))
     bare = do(job, tmp_path)
     assert bare.outcome == "found"
     assert accepted(bare, job).outcome == "broken"  # type: ignore[arg-type]

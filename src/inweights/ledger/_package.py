@@ -91,7 +91,8 @@ class Package:
         known = self.modules.get(module)
         if known is not None and name in known.defined:
             return Place(module, name)
-        if known is not None and name in known.imported:
+        itself = (module, name)  # a subpackage that imports a module of its own
+        if known is not None and name in known.imported and known.imported[name] != itself:
             return self.imported(*known.imported[name])
         return f"{module}.{name}" if f"{module}.{name}" in self.modules else None
 

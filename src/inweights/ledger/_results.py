@@ -112,15 +112,18 @@ def results(folder: Path) -> dict[str, Entry]:
 
 
 def append(folder: Path, entry: Entry) -> bool:
-    """Adds an entry to the results of a folder; a later one of the same claim takes the place of an earlier one.
+    """Adds an entry to the results of a folder; one of the same claim that is there already is replaced.
 
     What could not be run does not take the place of a verdict: then nothing is written, and the answer is False.
     """
-    before = results(folder).get(entry.id)
-    if entry.verdict is Verdict.NOT_RUN and before is not None and before.verdict is not Verdict.NOT_RUN:
-        return False
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / RESULTS).open("ab+") as file:
+    path, entries = folder / RESULTS, results(folder)
+    before = entries.get(entry.id)
+    if before is not None:
+        if entry.verdict is Verdict.NOT_RUN and before.verdict is not Verdict.NOT_RUN:
+            return False
+        write_entries(path, (entries | {entry.id: entry}).values())
+        return True
+    with path.open("ab+") as file:
         file.seek(0)
         file.truncate(_whole_lines(file.read()))
         file.write(entry.line().encode() + b"\n")
