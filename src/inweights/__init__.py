@@ -21,9 +21,22 @@ _HOME = {
         "trace", "verify",
     ),
     "folding": ("Fold", "evaluate", "fold", "load_fold"),
+    "papers": ("claims",),
     "_errors": ("InputError",),
 }  # fmt: skip
-_SUBPACKAGES = ("bench", "blocks", "data", "folding", "lab", "models", "report", "running", "theory")
+_SUBPACKAGES = (
+    "bench",
+    "blocks",
+    "data",
+    "folding",
+    "lab",
+    "ledger",
+    "models",
+    "papers",
+    "report",
+    "running",
+    "theory",
+)
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
 __all__ = ["__version__", *sorted(_WHERE), *_SUBPACKAGES]

@@ -3,7 +3,9 @@ from inweights import blocks as blocks
 from inweights import data as data
 from inweights import folding as folding
 from inweights import lab as lab
+from inweights import ledger as ledger
 from inweights import models as models
+from inweights import papers as papers
 from inweights import report as report
 from inweights import running as running
 from inweights import theory as theory
@@ -32,6 +34,7 @@ from inweights.models import load as load
 from inweights.models import patch as patch
 from inweights.models import trace as trace
 from inweights.models import verify as verify
+from inweights.papers import claims as claims
 from inweights.theory import Changes as Changes
 from inweights.theory import GradientPath as GradientPath
 from inweights.theory import ProductPath as ProductPath

@@ -12,7 +12,7 @@ import pytest
 
 from inweights.lab import zoo
 from inweights.lab._describe import REGISTRIES, Formula, as_toml, described
-from inweights.lab.training import Recipe, changed, names, parse, read
+from inweights.lab.training import Recipe, changed, parse, read, recipe_names
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_how_a_kind_is_chosen_can_be_typed(name: str, options: int, lab: Callabl
         assert changed(read("linear-5"), ["task.dims=5", *use[1::2]])
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_is_told_as_a_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zoo, "seeds", lambda _: [])
     found = described(name)[0]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +11,11 @@ import typer
 
 from inweights._errors import InputError, Problems, unknown
 from inweights.cli._device import Where, usable
+from inweights.cli._live import live, numbers
 from inweights.cli._output import Json, emit, say, table
 
 if TYPE_CHECKING:
-    from inweights.ledger import Claim, Entry, Job, Kept
+    from inweights.ledger import Claim, Entry
 
 claims = typer.Typer(help="The ledger: claims of the literature, put to the test.", no_args_is_help=True)
 
@@ -75,7 +74,7 @@ def show_command(
     for name, missing in _to_train(claim).items():
         say(f"{'not trained':<13} {name}, {missing} of its seeds: `claims run {id} --train` trains them first")
     if last is not None:
-        say(f"{'last verdict':<13} {_last(last)}: {_numbers(last)}" + (f" ({last.why})" if last.why else ""))
+        say(f"{'last verdict':<13} {_last(last)}: {numbers(last)}" + (f" ({last.why})" if last.why else ""))
         for made in last.made_with:
             say(f"{'made with':<13} {'; '.join(f'{k} {v}' for k, v in made.items())}")
     if id in remarks():
@@ -117,7 +116,7 @@ def run_command(
         folder_for("--out", out)
         written(out)  # damaged results are refused before any work
     entries: list[Entry] = []
-    with _live(chosen, quick, silent=as_json) as (after, show):
+    with live(chosen, quick, silent=as_json) as (after, show):
         for entry in run_claims(chosen, quick=quick, device=device, train=train, results=results, after=after):
             entries.append(entry)
             show(entry)
@@ -157,63 +156,6 @@ def _chosen(ids: list[str], everything: bool) -> list[Claim]:
     return [known[id] for id in dict.fromkeys(wanted)]
 
 
-@contextmanager
-def _live(
-    chosen: list[Claim], quick: bool, *, silent: bool
-) -> Iterator[tuple[Callable[[Job, Kept], None], Callable[[Entry], None]]]:
-    """A table that fills as claims are decided, on a terminal; line by line elsewhere."""
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-    from rich.text import Text
-
-    from inweights.ledger import criteria
-
-    console = Console(stderr=True)
-    left = {c.id: criteria()[c.id].seeds for c in chosen}  # trials
-    begun: set[str] = set()
-    bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} trials"),
-                    TimeElapsedColumn(), console=console)  # fmt: skip
-    bar = bars.add_task("quick run" if quick else "full run", total=sum(left.values()))
-    live = Live(console=console, transient=True) if console.is_terminal and not silent else None
-    width = max(len(id) for id in ("claim", *left))
-
-    def row(verdict: str, id: str, found: str, style: str = "") -> None:
-        """One line, cut to the width of the terminal. As text, for brackets are no markup here."""
-        line = Text(f"{verdict:<13} {id:<{width}} {' '.join(found.split())}", style)
-        console.print(line, no_wrap=True, overflow="ellipsis")
-
-    def below() -> Group:
-        """What is not decided yet."""
-        some = [id for id, trials in left.items() if trials and id in begun]
-        waiting = sum(id not in begun for id in left)
-        said = [f"under way: {', '.join(some)}"] if some else []
-        said += [f"{waiting} claim{'s' if waiting > 1 else ''} waiting"] if waiting else []
-        return Group(bars, Text("; ".join(reversed(said)), no_wrap=True, overflow="ellipsis"))
-
-    def after(job: Job, kept: Kept) -> None:
-        left[job.id] -= 1
-        begun.add(job.id)
-        bars.update(bar, advance=1)
-        if live:
-            live.update(below())
-
-    def show(entry: Entry) -> None:
-        found = _numbers(entry) + (f"  ({entry.why})" if entry.why else "")
-        if live:
-            row(entry.verdict, entry.id, found)
-        elif not silent:
-            say(f"{entry.verdict:<13} {entry.id:<28} {found}")
-
-    if live is None:
-        yield after, show
-    else:
-        row("verdict", "claim", "measured", "bold")
-        live.update(below())
-        with live:
-            yield after, show
-
-
 def _keep(out: Path, entry: Entry) -> None:
     """Beside what earlier runs found of other claims. What could not be run does not take the place of a verdict."""
     from inweights.ledger import append
@@ -221,14 +163,6 @@ def _keep(out: Path, entry: Entry) -> None:
 
     if append(out, entry):
         write_figure(out, entry)
-
-
-def _numbers(entry: Entry) -> str:
-    from inweights.report import measured
-
-    return "; ".join(
-        f"{name} {found} ({wanted}; control {control})" for name, found, wanted, control in measured(entry)
-    )
 
 
 def _last(entry: Entry | None) -> str:

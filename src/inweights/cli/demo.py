@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from inweights.cli._output import Json, Seed, emit, progress, say, table
 
 if TYPE_CHECKING:
     from inweights.folding import FoldShown
+    from inweights.report import Section
 
 
 def demo(
@@ -24,77 +26,102 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Turn prompts into weights, in a small transformer trained here and in SmolLM2, and write a page of it."""
-    import torch
-
-    from inweights import __version__
-    from inweights._files import folder_for, write_atomic
-    from inweights.lab.section4 import OneBlock, section4
-    from inweights.report import (
-        fold_sections,
-        fold_summary,
-        page,
-        section4_summary,
-        showcase_summary,
-        write_section4,
-        write_showcase,
-    )
+    from inweights._files import folder_for
 
     folder_for("--out", out)
-    header = ("", "measured", "to compare")
-    if not as_json:
-        say(f"Training a one-block transformer to do linear regression in context, {steps} steps …")
-    with progress() as bars:
-        bar = bars.add_task("training", total=steps, note="")
-        found = section4(
-            OneBlock(steps=steps, seed=seed),
-            lambda step, loss: bars.update(bar, completed=step, note=f"test loss {loss:.3f}"),
-        )
-    sections, holds = write_section4(found, out), found.holds
-    result: dict[str, object] = dict(found.numbers())
-    if not as_json:
-        table(header, section4_summary(found))
+    parts = [_block(out, steps, seed, as_json)]
     if not only_block:
-        from inweights.models import showcase
-
-        if not as_json:
-            say(f"A prompt of {model} as weights (the first run fetches and converts the model) …")
-        with progress() as bars:
-            bar = bars.add_task("language model", total=None, note="")
-            shown = showcase(model, device=device, after=lambda stage: bars.update(bar, note=stage))
-        sections, holds = sections + write_showcase(shown, out), holds and shown.holds
-        result["proofs"] = {name: proof.as_json() for name, proof in shown.proofs.items()}
-        result |= {**shown.words, "tokens_match": shown.matching}
-        if not as_json:
-            table(header, showcase_summary(shown))
-            for name, said in shown.words.items():
-                say(f"{name:>9}: {shown.query}{said}")
-        folded = _fold(model, device, as_json)
-        if folded is not None:
-            sections += fold_sections(folded)
-            result |= {"folded": folded.answers, "recovered": folded.recovered}
-            if not as_json:
-                table(header, fold_summary(folded))
-                for question, answers in folded.answers.items():
-                    say(f"\n{question}")
-                    for name, said in answers.items():
-                        say(f"{name:>9}: {said!r}")
-    path = write_atomic(
-        out / "index.html",
-        page(
-            "Context becomes weights",
-            "What a prompt does inside a transformer, a low-rank change of its weights does as well: exactly. "
-            "This page was made by inweights demo.",
-            sections,
-            f"inweights {__version__}, torch {torch.__version__}.",
-        ),
-    )
+        parts.append(_language_model(out, model, device, as_json))
+        parts += [_folded(shown, as_json) for shown in [_fold(model, device, as_json)] if shown is not None]
+    path = _page(out, [section for part in parts for section in part.sections])
+    holds = all(part.holds for part in parts)
     if as_json:
-        emit({"report": str(path), "holds": holds, **result})
+        emit({"report": str(path), "holds": holds} | {k: v for part in parts for k, v in part.numbers.items()})
     else:
         say(f"Report: {path}")
     if not holds:
         typer.echo("Prompt and weights disagree, or a control agreed too: the theorem did not hold here.", err=True)
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the demonstration: its sections of the page, its numbers, and whether what it claims holds."""
+
+    sections: list[Section]
+    numbers: dict[str, object]
+    holds: bool = True
+
+
+HEADER = ("", "measured", "to compare")
+
+
+def _block(out: Path, steps: int, seed: int, as_json: bool) -> Part:
+    """A one-block transformer, trained here."""
+    from inweights.lab.section4 import OneBlock, section4
+    from inweights.report import section4_summary, write_section4
+
+    if not as_json:
+        say(f"Training a one-block transformer to do linear regression in context, {steps} steps …")
+    with progress() as bars:
+        bar = bars.add_task("training", total=steps, note="")
+        result = section4(
+            OneBlock(steps=steps, seed=seed),
+            lambda step, loss: bars.update(bar, completed=step, note=f"test loss {loss:.3f}"),
+        )
+    sections = write_section4(result, out)
+    if not as_json:
+        table(HEADER, section4_summary(result))
+    return Part(sections, dict(result.numbers()), result.holds)
+
+
+def _language_model(out: Path, model: str, device: str, as_json: bool) -> Part:
+    """A prompt of a language model as weights."""
+    from inweights.models import showcase
+    from inweights.report import showcase_summary, write_showcase
+
+    if not as_json:
+        say(f"A prompt of {model} as weights (the first run fetches and converts the model) …")
+    with progress() as bars:
+        bar = bars.add_task("language model", total=None, note="")
+        shown = showcase(model, device=device, after=lambda stage: bars.update(bar, note=stage))
+    sections = write_showcase(shown, out)
+    if not as_json:
+        table(HEADER, showcase_summary(shown))
+        for name, words in shown.words.items():
+            say(f"{name:>9}: {shown.query}{words}")
+    proofs = {name: proof.as_json() for name, proof in shown.proofs.items()}
+    return Part(sections, {"proofs": proofs, **shown.words, "tokens_match": shown.matching}, shown.holds)
+
+
+def _folded(shown: FoldShown, as_json: bool) -> Part:
+    """What a folded system prompt answers, beside the prompted and the bare model."""
+    from inweights.report import fold_sections, fold_summary
+
+    if not as_json:
+        table(HEADER, fold_summary(shown))
+        for question, answers in shown.answers.items():
+            say(f"\n{question}")
+            for name, words in answers.items():
+                say(f"{name:>9}: {words!r}")
+    return Part(fold_sections(shown), {"folded": shown.answers, "recovered": shown.recovered})
+
+
+def _page(out: Path, sections: list[Section]) -> Path:
+    import torch
+
+    from inweights import __version__
+    from inweights._files import write_atomic
+    from inweights.report import page
+
+    text = page(
+        "Context becomes weights",
+        "What a prompt does inside a transformer, a low-rank change of its weights does as well: exactly. "
+        "This page was made by inweights demo.",
+        sections,
+        f"inweights {__version__}, torch {torch.__version__}.",
+    )
+    return write_atomic(out / "index.html", text)
 
 
 def _fold(name: str, device: str, as_json: bool) -> FoldShown | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from inweights.cli._fidelity import fidelity_json, show_fidelity
 from inweights.cli._model import Context, Device, Dtype, ModelName, open_model, text
 from inweights.cli._output import Json, Seed, emit, progress, say, table
+
+if TYPE_CHECKING:
+    from inweights.folding import Savings
 
 Adapter = Annotated[Path, typer.Option(help="A LoRA adapter folder, ours or any other.")]
 
@@ -65,12 +68,16 @@ def evaluate(
         return
     show_fidelity(found)
     if costs:
-        rows = [
-            (str(v.tokens), f"{v.kv_bytes / 2**20:.1f} MiB", f"{v.seconds_prompted:.2f} s", f"{v.seconds_bare:.2f} s")
-            for v in costs
-        ]
-        table(("prompt tokens", "keys and values", "to the first token, prompted", "folded"), rows)
+        _show_growth(costs)
     if overlap:
         say(f"The adapter was calibrated on {overlap} of these {len(asked)} queries: they flatter it.")
     if other_prompt:
         say("The adapter was folded from another prompt than this context.")
+
+
+def _show_growth(costs: list[Savings]) -> None:
+    rows = [
+        (str(v.tokens), f"{v.kv_bytes / 2**20:.1f} MiB", f"{v.seconds_prompted:.2f} s", f"{v.seconds_bare:.2f} s")
+        for v in costs
+    ]
+    table(("prompt tokens", "keys and values", "to the first token, prompted", "folded"), rows)

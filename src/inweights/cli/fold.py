@@ -6,7 +6,7 @@ import math
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,10 @@ from inweights._errors import InputError, Problems
 from inweights.cli._fidelity import fidelity_json, show_fidelity
 from inweights.cli._model import Device, Dtype, ModelName, open_model, text
 from inweights.cli._output import Json, Seed, emit, progress, require_new, say
+
+if TYPE_CHECKING:
+    from inweights.folding import Made
+    from inweights.models import Model
 
 
 def fold(
@@ -42,30 +46,18 @@ def fold(
     as_json: Json = False,
 ) -> None:
     """Fold a prompt into a LoRA adapter that works without it, and report what was lost."""
-    from inweights._errors import unknown
-
-    problems = Problems()
-    problems.unless(bool(context) != bool(data), "Give either --context or --data, and not both.")
-    problems.unless(not (data and calibration), "--data brings its own queries: leave --calibration out.")
-    problems.unless(dtype == "float32", f"--dtype is {dtype!r}, but folds are made in float32.")
-    problems.unless(energy is None or 0 < energy <= 1, f"--energy is {energy}, but must be above 0 and at most 1.")
-    problems.unless(math.isfinite(strength), f"--strength is {strength}, but must be a number.")
-    problems.unless(find_spec("peft") is not None, "Adapters need the peft package: pip install 'inweights[peft]'.")
-    problems.stop()
+    _require(context, data, calibration, dtype, energy, strength, method)
     require_new("--out", out)
-    said = text("--context", context) if context else ""
+    prompt = text("--context", context) if context else ""
     queries = _calibration(calibration)
-    from inweights.folding import METHODS, make
-    from inweights.models import device_names
-
-    if method not in METHODS:
-        raise unknown("method", method, METHODS)
     tests: list[tuple[str, str]] = []
     if data:
         from inweights.data import few_shot
 
         task = few_shot(data, seed=seed)
-        said, queries, tests, plain = task.context, task.calibration, task.test, True
+        prompt, queries, tests, plain = task.context, task.calibration, task.test, True
+    from inweights.folding import make
+
     loaded = open_model(model, dtype, device, quiet=as_json)
     with progress() as bars:
         bar = bars.add_task("folding", total=None, note="")
@@ -74,24 +66,47 @@ def fold(
             bars.update(bar, description=stage, completed=done, total=total or None)
 
         made = make(
-            loaded, said, calibration=queries, method=method, rank=rank, energy=energy, strength=strength, seed=seed,
+            loaded, prompt, calibration=queries, method=method, rank=rank, energy=energy, strength=strength, seed=seed,
             chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, after=after,
         )  # fmt: skip
-    written = made.fold.save_pretrained(out)
+    _report(made, made.fold.save_pretrained(out), loaded, method, strength, as_json)
+
+
+def _require(
+    context: str, data: str, calibration: str, dtype: str, energy: float | None, strength: float, method: str
+) -> None:
+    """Refuses options that cannot work, all of them at once."""
+    from inweights._errors import unknown
+    from inweights.folding import METHODS
+
+    problems = Problems()
+    problems.unless(bool(context) != bool(data), "Give either --context or --data, and not both.")
+    problems.unless(not (data and calibration), "--data brings its own queries: leave --calibration out.")
+    problems.unless(dtype == "float32", f"--dtype is {dtype!r}, but folds are made in float32.")
+    problems.unless(energy is None or 0 < energy <= 1, f"--energy is {energy}, but must be above 0 and at most 1.")
+    problems.unless(math.isfinite(strength), f"--strength is {strength}, but must be a number.")
+    problems.unless(find_spec("peft") is not None, "Adapters need the peft package: pip install 'inweights[peft]'.")
+    problems.unless(method in METHODS, str(unknown("method", method, METHODS)))
+    problems.stop()
+
+
+def _report(made: Made, written: Path, loaded: Model, method: str, strength: float, as_json: bool) -> None:
+    """The fold and what it keeps of the prompt, as JSON or as tables."""
+    from inweights.models import device_names
+
     assert made.fidelity is not None
-    result = {
-        "adapter": str(written),
-        "base_path": loaded.path,
-        "method": method,
-        "rank": made.fold.rank,
-        "strength": strength,
-        "device": device_names(loaded.model),
-        "seconds_solve": made.seconds_solve,
-        "seconds_total": made.seconds_total,
-        **fidelity_json(made.fidelity),
-    }
     if as_json:
-        emit(result)
+        emit({
+            "adapter": str(written),
+            "base_path": loaded.path,
+            "method": method,
+            "rank": made.fold.rank,
+            "strength": strength,
+            "device": device_names(loaded.model),
+            "seconds_solve": made.seconds_solve,
+            "seconds_total": made.seconds_total,
+            **fidelity_json(made.fidelity),
+        })  # fmt: skip
         return
     show_fidelity(made.fidelity)
     say(

@@ -36,11 +36,11 @@ def list_command(load: Load = None, as_json: Json = False) -> None:
     from inweights.lab.models import MODELS
     from inweights.lab.predictors import PREDICTORS
     from inweights.lab.tasks import SHIFTS, TASKS
-    from inweights.lab.training import names, read
+    from inweights.lab.training import read, recipe_names
 
     load_own(load)
     recipes: list[dict[str, Any]] = []
-    for name in names():
+    for name in recipe_names():
         recipe = read(name)
         seeds = zoo.seeds(name)
         quality = zoo.about(name).get("quality") if 0 in seeds else None

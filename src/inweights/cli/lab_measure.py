@@ -168,7 +168,7 @@ def _other(text: str, task: Task, points: int, device: str) -> Predictor:
     """A predictor, or another trained model that can read the prompts of this task."""
     from inweights.lab import zoo
     from inweights.lab.predictors import PREDICTORS, Outputs
-    from inweights.lab.training import names
+    from inweights.lab.training import recipe_names
 
     base = text.partition(":")[0]
     if base in PREDICTORS:
@@ -176,7 +176,7 @@ def _other(text: str, task: Task, points: int, device: str) -> Predictor:
             raise InputError(f"--against is {text!r}, but predictors know nothing of tokens: leave it out.")
         predictor = made(PREDICTORS, text)
         return Outputs(of=predictor) if task.outputs > 1 else predictor
-    if not (Path(text).exists() or text.partition("@")[0] in names()):
+    if not (Path(text).exists() or text.partition("@")[0] in recipe_names()):
         raise unknown("predictor or trained model", text, [*PREDICTORS, *(n for n in zoo.names() if "@" not in n)])
     model, recipe, _ = zoo.trained(text)
     other = recipe.make_task()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,9 @@ from inweights.cli._model import (
     require_patch_memory,
 )
 from inweights.cli._output import Json, emit, say, table
+
+if TYPE_CHECKING:
+    from inweights.models import Patch, Prompt, Proof
 
 
 def verify(
@@ -49,45 +52,59 @@ def verify(
     estimate = require_patch_memory(prompt)
     made = models.load_patch(patch, loaded) if patch else models.patch(prompt, "static" if static else "token")
     proof = models.verify(prompt, made)
-    found = proof.as_json()
-    found["mode"] = made.mode
-    found["folded_tokens"], found["query_tokens"] = prompt.folded_tokens, prompt.asked
-    found["tokens"] = prompt.describe()
-    found["device"] = models.device_names(loaded.model)
-    found["amplification"] = [b.amplification for b in made.blocks]
-    found["warnings"] = made.warnings
-    if made.mode == "static":
-        worst = max(made.blocks, key=lambda b: b.condition)
-        found.update(exact=made.exact, rank=max(b.rank for b in made.blocks), condition=worst.condition)
-    found["tokens_match"] = models.tokens_match(prompt, new_tokens) if new_tokens else None
-    found.update(memory_json(estimate))
+    matching = models.tokens_match(prompt, new_tokens) if new_tokens else None
+    numbers = _numbers(prompt, made, proof, matching) | memory_json(estimate)
     if as_json:
-        emit(found)
+        emit(numbers)
     else:
-        rows = [
-            ("largest logit error, patched", f"{proof.max_abs_logit_error:.1e}"),
-            ("largest logit error, bare (control)", f"{proof.bare_max_abs_logit_error:.3g}"),
-            ("most likely next tokens equal", "yes" if proof.top1_match else "no"),
-            ("blocks patched", str(proof.layers)),
-            ("largest amplification of a block", _largest(found["amplification"])),
-            ("tokens folded, asked", f"{prompt.folded_tokens}, {prompt.asked}"),
-            ("dtype, mode, device", f"{proof.dtype}, {made.mode}, {found['device']}"),
-            (
-                "memory at most, estimated",
-                f"{found['memory_peak'] / 2**30:.2f} GiB, {found['memory_estimate'] / 2**30:.2f} GiB",
-            ),
-        ]
-        if new_tokens:
-            rows.append((f"of {new_tokens} generated tokens equal", f"{found['tokens_match']:.0%}"))
-        table(("", ""), rows)
-        say(f"{proof.verdict} (allowed: {proof.tolerance:.0e}, and 1% of the control)")
-        for warning in made.warnings:
-            say(f"Warning: {warning}")
-        if not made.exact:
-            last = made.blocks[-1]
-            say(f"Not exact: the inputs of {last.block.name} are not independent (residual {last.residual:.1e}).")
+        _show(prompt, made, proof, numbers, new_tokens)
     if proof.verdict == "FAIL":
         raise typer.Exit(1)
+
+
+def _numbers(prompt: Prompt, made: Patch, proof: Proof, matching: float | None) -> dict[str, Any]:
+    """Everything that was measured, for JSON."""
+    from inweights.models import device_names
+
+    numbers = proof.as_json() | {
+        "mode": made.mode,
+        "folded_tokens": prompt.folded_tokens,
+        "query_tokens": prompt.asked,
+        "tokens": prompt.describe(),
+        "device": device_names(prompt.model.model),
+        "amplification": [b.amplification for b in made.blocks],
+        "warnings": made.warnings,
+    }
+    if made.mode == "static":
+        worst = max(made.blocks, key=lambda b: b.condition)
+        numbers |= {"exact": made.exact, "rank": max(b.rank for b in made.blocks), "condition": worst.condition}
+    return numbers | {"tokens_match": matching}
+
+
+def _show(prompt: Prompt, made: Patch, proof: Proof, numbers: dict[str, Any], new_tokens: int) -> None:
+    """The same as a table, with verdict and warnings."""
+    rows = [
+        ("largest logit error, patched", f"{proof.max_abs_logit_error:.1e}"),
+        ("largest logit error, bare (control)", f"{proof.bare_max_abs_logit_error:.3g}"),
+        ("most likely next tokens equal", "yes" if proof.top1_match else "no"),
+        ("blocks patched", str(proof.layers)),
+        ("largest amplification of a block", _largest(numbers["amplification"])),
+        ("tokens folded, asked", f"{prompt.folded_tokens}, {prompt.asked}"),
+        ("dtype, mode, device", f"{proof.dtype}, {made.mode}, {numbers['device']}"),
+        (
+            "memory at most, estimated",
+            f"{numbers['memory_peak'] / 2**30:.2f} GiB, {numbers['memory_estimate'] / 2**30:.2f} GiB",
+        ),
+    ]
+    if new_tokens:
+        rows.append((f"of {new_tokens} generated tokens equal", f"{numbers['tokens_match']:.0%}"))
+    table(("", ""), rows)
+    say(f"{proof.verdict} (allowed: {proof.tolerance:.0e}, and 1% of the control)")
+    for warning in made.warnings:
+        say(f"Warning: {warning}")
+    if not made.exact:
+        last = made.blocks[-1]
+        say(f"Not exact: the inputs of {last.block.name} are not independent (residual {last.residual:.1e}).")
 
 
 def _largest(gains: list[float | None]) -> str:

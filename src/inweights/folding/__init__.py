@@ -31,6 +31,7 @@ from inweights.folding._methods import working as working
 from inweights.folding._parts import Part as Part
 from inweights.folding._parts import parts_of as parts_of
 from inweights.folding._ridge import RidgeFit as RidgeFit
+from inweights.folding._savings import Savings as Savings
 from inweights.folding._savings import savings as savings
 from inweights.folding._showcase import FoldShown as FoldShown
 from inweights.folding._showcase import fold_showcase as fold_showcase

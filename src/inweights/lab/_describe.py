@@ -15,7 +15,7 @@ from inweights._read import read_text
 from inweights.lab import zoo
 from inweights.lab._own import REGISTRIES
 from inweights.lab._registry import Registry
-from inweights.lab.training import Recipe, build, changed, names, read
+from inweights.lab.training import Recipe, build, changed, read, recipe_names
 from inweights.lab.training._checkpoint import read_about
 from inweights.lab.training._recipe import RECIPES
 
@@ -86,10 +86,10 @@ def described(name: str) -> list[Kind | Formula]:
     if name.endswith(".toml"):
         return [_recipe(name, path)]
     base, _, seed = name.partition("@")
-    known = {*names(), *(n for registry in REGISTRIES.values() for n in registry)}
-    if base in names() and seed.isdecimal():
+    known = {*recipe_names(), *(n for registry in REGISTRIES.values() for n in registry)}
+    if base in recipe_names() and seed.isdecimal():
         return [_recipe(base, RECIPES / f"{base}.toml", int(seed))]
-    found: list[Kind | Formula] = [_recipe(name, RECIPES / f"{name}.toml")] if name in names() else []
+    found: list[Kind | Formula] = [_recipe(name, RECIPES / f"{name}.toml")] if name in recipe_names() else []
     found += [_kind(what, registry, name) for what, registry in REGISTRIES.items() if name in registry]
     if not found and path.exists():
         return [_folder(name)]

@@ -15,7 +15,17 @@ from inweights._fetch import cache as cache_folder
 from inweights.engines import Beat, no_beat
 from inweights.lab import Draw, zoo
 from inweights.lab.models import Learner
-from inweights.lab.training import CHECKPOINT, MODEL, Recipe, changed, load_trained, names, read, read_about, train
+from inweights.lab.training import (
+    CHECKPOINT,
+    MODEL,
+    Recipe,
+    changed,
+    load_trained,
+    read,
+    read_about,
+    recipe_names,
+    train,
+)
 from inweights.ledger._code import code
 
 if TYPE_CHECKING:
@@ -99,7 +109,7 @@ class Trial:
 def to_train(needs: tuple[str, ...], seeds: int) -> dict[str, int]:
     """The recipes whose models a claim needs and the zoo does not have as they are today, each with how many of its
     seeds are missing. No weights are read."""
-    return {n: missing for n in needs if n in names() and (missing := seeds - _in_the_zoo(n, seeds))}
+    return {n: missing for n in needs if n in recipe_names() and (missing := seeds - _in_the_zoo(n, seeds))}
 
 
 @cache

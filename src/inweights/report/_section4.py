@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -114,64 +113,81 @@ def write_section4(found: Section4, folder: Path) -> list[Section]:
     for name, figure in figures.items():
         write_atomic(folder / f"{name}.png", pictures[name])
         write_csv(folder / f"{name}.csv", HEADER, figure.rows())
-    s, n = found.settings, found.numbers()
-    trials, rates = found.tuned.sgd.shape[0], len(found.tuned.rates)
-
-    def section(name: str, title: str, paragraphs: Sequence[str], alt: str) -> Section:
-        return Section(title, paragraphs, pictures[name], alt, f"{name}.csv")
-
     return [
-        Section(
-            "One block, trained here",
-            (
-                f"Section 4 of Dherin et al., Learning without training (arXiv 2507.16003); seed {s.seed}, training "
-                f"took {found.seconds:.0f} s.",
-            ),
-            header=("", "measured", "to compare"),
-            rows=section4_summary(found),
-        ),
-        section(
-            "losses",
-            "1. The prompt is a weight update",
-            (
-                f"A transformer of one block learns linear regression in context: {s.dims} dimensions, "
-                f"{s.examples} solved examples in the prompt, {s.steps} training steps. At {len(found.steps)} "
-                "moments of the training its loss on 1,000 new prompts is measured twice: with the prompt, and "
-                "without it after adding ΔW = (W ΔA) A(x)ᵀ/‖A(x)‖², one rank-1 update for each prompt, to its "
-                "first dense matrix.",
-                "The theorem says that the curves coincide. The largest difference between two predictions is "
-                f"{n['max_difference_float32']:.1e} in float32 and {n['max_difference_float64']:.1e} in float64; "
-                f"with a random rank-1 update of the same norm it is {n['control_difference']:.1f}.",
-            ),
-            "Test loss during training, with the prompt and with the weights.",
-        ),
-        section(
-            "increments",
-            "2. Each further token moves the weights less",
-            (
-                "As the prompt is read, W moves by gradient steps on one linear loss for each token "
-                "(Proposition 3.1). The figure shows the length of the step that token i causes: median and "
-                "middle half over 1,000 prompts.",
-                f"It falls as i to the power {n['increment_exponent_trained']:.2f}. The control: in the block before "
-                f"any training it falls as i to the power {n['increment_exponent_untrained']:.2f}, since softmax "
-                "attention averages over what it has read. The decay alone is no evidence of learning.",
-            ),
-            "Length of the weight increments against the token's index, for the trained and the untrained block.",
-        ),
-        section(
-            "finetuning",
-            "3. Reading examples and training on them",
-            (
-                "On other tasks, the trained block either reads the first i examples (its W is changed by ΔW) or "
-                "is trained on them by SGD, one example at a time, on the same matrix W. Mean test loss over "
-                f"{trials} tasks, bands: 95% bootstrap intervals. SGD's rate is the best of {rates}, chosen on "
-                "tasks of its own.",
-                "The two are not the same thing. SGD makes one W for all queries of a task; the implicit update is "
-                f"another one for each query, and lent to another query it leaves a loss of "
-                f"{n['implicit_loss_borrowed']:.2f} instead of {n['implicit_loss']:.2f}. And SGD learns these tasks in "
-                f"a block that was never trained just as well ({n['finetuning_loss_untrained']:.3f} against "
-                f"{n['finetuning_loss']:.3f}): that both curves fall is no evidence that reading is training.",
-            ),
-            "Test loss against the number of examples, for the implicit update and for SGD.",
-        ),
+        _overview(found),
+        _losses(found, pictures["losses"]),
+        _increments(found, pictures["increments"]),
+        _finetuning(found, pictures["finetuning"]),
     ]
+
+
+def _overview(found: Section4) -> Section:
+    s = found.settings
+    return Section(
+        "One block, trained here",
+        (
+            f"Section 4 of Dherin et al., Learning without training (arXiv 2507.16003); seed {s.seed}, training "
+            f"took {found.seconds:.0f} s.",
+        ),
+        header=("", "measured", "to compare"),
+        rows=section4_summary(found),
+    )
+
+
+def _losses(found: Section4, picture: bytes) -> Section:
+    s, n = found.settings, found.numbers()
+    return Section(
+        "1. The prompt is a weight update",
+        (
+            f"A transformer of one block learns linear regression in context: {s.dims} dimensions, "
+            f"{s.examples} solved examples in the prompt, {s.steps} training steps. At {len(found.steps)} "
+            "moments of the training its loss on 1,000 new prompts is measured twice: with the prompt, and "
+            "without it after adding ΔW = (W ΔA) A(x)ᵀ/‖A(x)‖², one rank-1 update for each prompt, to its "
+            "first dense matrix.",
+            "The theorem says that the curves coincide. The largest difference between two predictions is "
+            f"{n['max_difference_float32']:.1e} in float32 and {n['max_difference_float64']:.1e} in float64; "
+            f"with a random rank-1 update of the same norm it is {n['control_difference']:.1f}.",
+        ),
+        picture,
+        "Test loss during training, with the prompt and with the weights.",
+        "losses.csv",
+    )
+
+
+def _increments(found: Section4, picture: bytes) -> Section:
+    n = found.numbers()
+    return Section(
+        "2. Each further token moves the weights less",
+        (
+            "As the prompt is read, W moves by gradient steps on one linear loss for each token "
+            "(Proposition 3.1). The figure shows the length of the step that token i causes: median and "
+            "middle half over 1,000 prompts.",
+            f"It falls as i to the power {n['increment_exponent_trained']:.2f}. The control: in the block before "
+            f"any training it falls as i to the power {n['increment_exponent_untrained']:.2f}, since softmax "
+            "attention averages over what it has read. The decay alone is no evidence of learning.",
+        ),
+        picture,
+        "Length of the weight increments against the token's index, for the trained and the untrained block.",
+        "increments.csv",
+    )
+
+
+def _finetuning(found: Section4, picture: bytes) -> Section:
+    n, trials, rates = found.numbers(), found.tuned.sgd.shape[0], len(found.tuned.rates)
+    return Section(
+        "3. Reading examples and training on them",
+        (
+            "On other tasks, the trained block either reads the first i examples (its W is changed by ΔW) or "
+            "is trained on them by SGD, one example at a time, on the same matrix W. Mean test loss over "
+            f"{trials} tasks, bands: 95% bootstrap intervals. SGD's rate is the best of {rates}, chosen on "
+            "tasks of its own.",
+            "The two are not the same thing. SGD makes one W for all queries of a task; the implicit update is "
+            f"another one for each query, and lent to another query it leaves a loss of "
+            f"{n['implicit_loss_borrowed']:.2f} instead of {n['implicit_loss']:.2f}. And SGD learns these tasks in "
+            f"a block that was never trained just as well ({n['finetuning_loss_untrained']:.3f} against "
+            f"{n['finetuning_loss']:.3f}): that both curves fall is no evidence that reading is training.",
+        ),
+        picture,
+        "Test loss against the number of examples, for the implicit update and for SGD.",
+        "finetuning.csv",
+    )

@@ -12,7 +12,7 @@ from inweights import InputError
 from inweights.lab import curves
 from inweights.lab.predictors import PREDICTORS
 from inweights.lab.training import changed, read, train
-from inweights.lab.training import names as recipes
+from inweights.lab.training import recipe_names as recipes
 from inweights.lab.zoo import ZOO, find, names, trained
 from inweights.lab.zoo._keep import LARGE, keep
 

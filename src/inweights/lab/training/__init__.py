@@ -12,8 +12,8 @@ from inweights.lab.training._loop import train as train
 from inweights.lab.training._processes import Processes as Processes
 from inweights.lab.training._recipe import Recipe as Recipe
 from inweights.lab.training._recipe import changed as changed
-from inweights.lab.training._recipe import names as names
 from inweights.lab.training._recipe import parse as parse
 from inweights.lab.training._recipe import read as read
+from inweights.lab.training._recipe import recipe_names as recipe_names
 from inweights.lab.training._run import Run as Run
 from inweights.lab.training._run import build as build

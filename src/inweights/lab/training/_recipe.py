@@ -168,7 +168,7 @@ def _sentence(error: Any, where: str) -> str:
 RECIPES = Path(__file__).parents[1] / "recipes"
 
 
-def names() -> list[str]:
+def recipe_names() -> list[str]:
     """The recipes that come with the package."""
     return sorted(p.stem for p in RECIPES.glob("*.toml"))
 
@@ -178,7 +178,7 @@ def read(name_or_path: str, settings: list[str] | None = None) -> Recipe:
     path = Path(name_or_path) if name_or_path.endswith(".toml") else RECIPES / f"{name_or_path}.toml"
     if not path.is_file():
         if path.parent == RECIPES:
-            raise unknown("recipe", name_or_path, names())
+            raise unknown("recipe", name_or_path, recipe_names())
         raise InputError(f"There is no file {name_or_path!r} to read a recipe from.")
     values = read_toml(path, "The recipe")
     try:

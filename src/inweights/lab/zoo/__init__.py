@@ -9,7 +9,7 @@ from typing import Any
 from inweights._errors import InputError
 from inweights.lab.models import Learner
 from inweights.lab.training import Recipe, changed, load_trained, read
-from inweights.lab.training import names as recipes
+from inweights.lab.training import recipe_names as recipes
 from inweights.lab.training._checkpoint import CHECKPOINT, METRICS, MODEL, read_about
 
 ZOO = Path(__file__).parent

@@ -1,0 +1,78 @@
+"""A run of claims as it is shown: a table that fills on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from inweights.cli._output import say
+
+if TYPE_CHECKING:
+    from inweights.ledger import Claim, Entry, Job, Kept
+
+
+@contextmanager
+def live(
+    chosen: list[Claim], quick: bool, *, silent: bool
+) -> Iterator[tuple[Callable[[Job, Kept], None], Callable[[Entry], None]]]:
+    """A table that fills as claims are decided, on a terminal; line by line elsewhere."""
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    from inweights.ledger import criteria
+
+    console = Console(stderr=True)
+    left = {c.id: criteria()[c.id].seeds for c in chosen}  # trials
+    begun: set[str] = set()
+    bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} trials"),
+                    TimeElapsedColumn(), console=console)  # fmt: skip
+    bar = bars.add_task("quick run" if quick else "full run", total=sum(left.values()))
+    live = Live(console=console, transient=True) if console.is_terminal and not silent else None
+    width = max(len(id) for id in ("claim", *left))
+
+    def row(verdict: str, id: str, found: str, style: str = "") -> None:
+        """One line, cut to the width of the terminal. As text, for brackets are no markup here."""
+        line = Text(f"{verdict:<13} {id:<{width}} {' '.join(found.split())}", style)
+        console.print(line, no_wrap=True, overflow="ellipsis")
+
+    def below() -> Group:
+        """What is not decided yet."""
+        some = [id for id, trials in left.items() if trials and id in begun]
+        waiting = sum(id not in begun for id in left)
+        said = [f"under way: {', '.join(some)}"] if some else []
+        said += [f"{waiting} claim{'s' if waiting > 1 else ''} waiting"] if waiting else []
+        return Group(bars, Text("; ".join(reversed(said)), no_wrap=True, overflow="ellipsis"))
+
+    def after(job: Job, kept: Kept) -> None:
+        left[job.id] -= 1
+        begun.add(job.id)
+        bars.update(bar, advance=1)
+        if live:
+            live.update(below())
+
+    def show(entry: Entry) -> None:
+        found = numbers(entry) + (f"  ({entry.why})" if entry.why else "")
+        if live:
+            row(entry.verdict, entry.id, found)
+        elif not silent:
+            say(f"{entry.verdict:<13} {entry.id:<28} {found}")
+
+    if live is None:
+        yield after, show
+    else:
+        row("verdict", "claim", "measured", "bold")
+        live.update(below())
+        with live:
+            yield after, show
+
+
+def numbers(entry: Entry) -> str:
+    """What was measured, as one line."""
+    from inweights.report import measured
+
+    return "; ".join(
+        f"{name} {found} ({wanted}; control {control})" for name, found, wanted, control in measured(entry)
+    )
