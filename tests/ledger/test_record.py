@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from inweights import InputError, models
-from inweights.ledger import CLAIMS, Entry, Found, Plot, Trial, _code, _run, run_claims
+from inweights.ledger import CLAIMS, Entry, Measurement, Plot, Trial, _code, _run, run_claims
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger._cache import key
 from inweights.ledger._json import dumps, loads
@@ -128,7 +128,9 @@ def test_models_that_are_only_told_about_count_too(counted: Any) -> None:
 
 
 def test_entries_survive_their_file(counted: Any) -> None:
-    counted.found = Found({"error": ([1e-12, 2e-12], [0.5, 0.6])}, Plot("t", "x", "y", [1, 2], {"a": [3.0, 4.0]}, "y"))
+    counted.found = Measurement(
+        {"error": ([1e-12, 2e-12], [0.5, 0.6])}, Plot("t", "x", "y", [1, 2], {"a": [3.0, 4.0]}, "y")
+    )
     found = entry()
     assert Entry.of(found.line()) == found
     assert found.plots[0]["lines"] == {"a": [3.0, 4.0]}
@@ -137,7 +139,7 @@ def test_entries_survive_their_file(counted: Any) -> None:
 
 def test_numbers_that_are_not_finite_survive_their_file_as_json(counted: Any) -> None:
     """Of trials and of entries; `NaN` and `Infinity` are no JSON."""
-    counted.found = Found({"error": ([math.inf, 1e-12], [math.nan, 0.5])}, told={"beside": -math.inf})
+    counted.found = Measurement({"error": ([math.inf, 1e-12], [math.nan, 0.5])}, reported={"beside": -math.inf})
     found = entry()
     kept = entry()  # read from the cache
     assert counted.calls == 3

@@ -238,7 +238,7 @@ def test_what_is_brought_to_labels_is_not_what_the_figure_shows(stand_in: Stand,
     stand_in({"copying": turned_round})
     found, judged = verdict("oswald-copying")
     assert found is Verdict.FAIL, judged
-    assert trained.copying(Trial(0)).told["at labels"] > 5
+    assert trained.copying(Trial(0)).reported["at labels"] > 5
 
 
 def test_two_steps_are_not_taken_for_one_on_tokens_apart(stand_in: Stand, verdict: Judge) -> None:

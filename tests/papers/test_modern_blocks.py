@@ -178,7 +178,7 @@ def test_claims_on_a_language_model_find_what_their_criteria_are_about(monkeypat
         assert set(each.quantities) == set(criteria()[id].quantities)
     layers = measured["goldwaser-many-layers"]
     error, control = (torch.as_tensor(each) for each in layers.quantities["error"])
-    assert float(error.max()) < 1e-3 < layers.told["mean logit error, bfloat16"] < float(control.min())
+    assert float(error.max()) < 1e-3 < layers.reported["mean logit error, bfloat16"] < float(control.min())
 
 
 def test_correction_helps_on_the_same_draw_and_harms_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_correction_helps_on_the_same_draw_and_harms_on_another(monkeypatch: pyt
         float(torch.stack([torch.as_tensor(t.quantities["ratio"][i]).mean() for t in trials]).mean()) for i in (0, 1)
     )
     same, both = (
-        sum(t.told[name] for t in trials) / len(trials)
+        sum(t.reported[name] for t in trials) / len(trials)
         for name in ("ratio on the same draw", "ratio if both errors add up")
     )
     assert same < 1 < value
@@ -215,9 +215,9 @@ def test_low_precision_is_measured_where_blocks_have_norms_on_the_branch(monkeyp
     measured = claim.measure(Trial(0))
     assert set(measured.quantities) == set(criteria()[claim.id].quantities)
     assert torch.as_tensor(measured.quantities["naive"][1]).tolist() == [1.0] * 4
-    naive, stable = (measured.told[f"mean logit error, {name}"] for name in ("naive", "stable"))
+    naive, stable = (measured.reported[f"mean logit error, {name}"] for name in ("naive", "stable"))
     assert 0 < stable < naive
-    assert (measured.told["paper: naive, Gemma 3"], measured.told["paper: stable, Gemma 3"]) == (0.875, 0.98)
+    assert (measured.reported["paper: naive, Gemma 3"], measured.reported["paper: stable, Gemma 3"]) == (0.875, 0.98)
 
 
 def test_low_precision_is_not_run_where_they_have_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,10 +147,10 @@ def test_the_encoder_is_held_against_least_squares(stand_in: Callable[..., None]
         found = CLAIMS[id].measure(Trial(0))
         (value, control), (by_ridge, _) = (found.quantities[f"against_{name}"] for name in ("ols", "ridge"))
         assert value == pytest.approx(1, abs=1e-5)  # float32
-        assert by_ridge == pytest.approx(found.told["OLS over ridge"], abs=1e-5)
+        assert by_ridge == pytest.approx(found.reported["OLS over ridge"], abs=1e-5)
         assert isinstance(control, float)
         assert control > 10  # the untrained encoder
-        assert found.told["squared error in contexts without noise, where OLS has none"] < 1e-6
+        assert found.reported["squared error in contexts without noise, where OLS has none"] < 1e-6
 
 
 def test_an_encoder_that_learned_nothing_fails(
@@ -196,9 +196,9 @@ def test_lengths_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     value, _ = found.quantities["rank_correlation_long"]
     assert isinstance(value, float)
     assert value > 0
-    assert found.told["long training, up to 20 examples"] == pytest.approx(-1)
-    assert found.told["long training, from 20 examples on"] == pytest.approx(1)
-    assert found.told["short training, error after the most examples over that after 20"] == pytest.approx(0.4)
+    assert found.reported["long training, up to 20 examples"] == pytest.approx(-1)
+    assert found.reported["long training, from 20 examples on"] == pytest.approx(1)
+    assert found.reported["short training, error after the most examples over that after 20"] == pytest.approx(0.4)
 
 
 def test_the_best_rate_makes_a_multiple_equal_and_nothing_else() -> None:

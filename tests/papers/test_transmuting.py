@@ -83,7 +83,7 @@ def echo(model: Model) -> Task:
     """Queries whose right answers are the first two letters that the prompted model says."""
     context, queries = "A context that matters.\n", tuple(f"Query {i}:" for i in range(12))
     heard = answered(Frame.of(model, context, chat=False), queries, new=8, temperature=0.0)
-    answers = [model.tokenizer.decode(ids[:2]) for ids in heard.said]
+    answers = [model.tokenizer.decode(ids[:2]) for ids in heard.answers]
     return Task("echo", context, queries, tuple(zip(queries, answers, strict=True)))
 
 
@@ -145,7 +145,7 @@ def test_a_thought_vector_is_the_mean_of_what_tokens_lack(model: Model, examples
     prefix = [*frame.before, *frame.folded]
     handle = entry.register_forward_pre_hook(lambda module, args: seen.append(args[0][0]))
     with torch.no_grad(), full_precision(model):
-        for asked, said in zip(examples.asked, examples.said, strict=True):
+        for asked, said in zip(examples.asked, examples.answers, strict=True):
             for before in (prefix, list(frame.before)):
                 model.model(input_ids=torch.tensor([[*before, *asked, *said[:-1]]]))
     handle.remove()
@@ -218,7 +218,7 @@ def test_claims_on_words_find_what_their_criteria_are_about(told: on_model.Told)
         assert isinstance(more, float)
         assert isinstance(none, float)
         assert none < more
-    shares = found["mazzawi-words"].told
+    shares = found["mazzawi-words"].reported
     assert shares["patched, of prompted"] == shares["patched"] / shares["prompted"]
 
 
@@ -237,8 +237,8 @@ def test_arithmetic_is_not_run_where_the_model_cannot(model: Model, monkeypatch:
     assert context == "Sum numbers.\n"
     monkeypatch.setattr(on_model, "gained", lambda model, name: tuple(numbers(name, 30)))
     found = CLAIMS["mazzawi-arithmetic"].measure(Trial(0))
-    assert (found.told["prompted"], found.told["bare"]) == (1.0, 0.0)
-    assert found.quantities["recovered"] == (found.told["patched"], found.told["other"])
+    assert (found.reported["prompted"], found.reported["bare"]) == (1.0, 0.0)
+    assert found.quantities["recovered"] == (found.reported["patched"], found.reported["other"])
 
 
 def test_the_filter_keeps_what_is_right_with_the_instruction_alone(

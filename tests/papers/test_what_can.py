@@ -101,7 +101,7 @@ def test_the_control_of_orthants_fails_by_the_shift() -> None:
     """Three nearest neighbours are better than 0 where examples are anywhere, and worse where they are not."""
     found = what_can.orthants(Instead(0, quick=False, given={"depth-8": OLS()}))
     error, lost = (torch.as_tensor(found.quantities[name][1]).mean().item() for name in ("error", "lost"))
-    assert found.told["three nearest, examples anywhere"] < 1 < error
+    assert found.reported["three nearest, examples anywhere"] < 1 < error
     assert lost > 0.1
 
 

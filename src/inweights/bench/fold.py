@@ -81,15 +81,15 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
         if kept.is_file():
             earlier += 1
         else:
-            found, another = _piece(model, low, task, setting, another)
-            write_atomic(kept, json.dumps(found))
+            result, another = _piece(model, low, task, setting, another)
+            write_atomic(kept, json.dumps(result))
         rows.append(_row(task.name, _measured_before(kept), on_gpu))
     pieces = {r.name: r.beside | {"ours": r.ours, "rival": r.rival} for r in rows}
-    found = _mean(list(pieces.values()))
+    result = _mean(list(pieces.values()))
     unseen = [p for name, p in pieces.items() if name not in SEEN]
     if unseen:
-        found |= {f"{k}_unseen": _mean(unseen)[k] for k in ("recovered_ours", "recovered_rival")}
-    total = _row("mean", found, on_gpu)
+        result |= {f"{k}_unseen": _mean(unseen)[k] for k in ("recovered_ours", "recovered_rival")}
+    total = _row("mean", result, on_gpu)
     short = total.beside["recovered_rival"] - total.beside["recovered_ours"]
     return Result(
         setting=f"SmolLM2, {len(rows)} prompts, {setting['queries']} queries, {setting['device']}"
@@ -109,10 +109,10 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
 def _measured_before(path: Path) -> dict[str, Any]:
     """What a run wrote; a file that is none of those is named."""
     fix = "delete it to measure again"
-    found = read_json(path, "The measurement", fix=fix, finite=False)
-    if not all(isinstance(found.get(name), float) for name in ("ours", "rival", "recovered_ours", "recovered_rival")):
+    result = read_json(path, "The measurement", fix=fix, finite=False)
+    if not all(isinstance(result.get(name), float) for name in ("ours", "rival", "recovered_ours", "recovered_rival")):
         raise InputError(f"The measurement {str(path)!r} lacks its numbers: {fix}.")
-    return found
+    return result
 
 
 def _code() -> str:
@@ -156,17 +156,17 @@ def _piece(
         sets["held_out"] = answered(frame, [q for q, _ in task.tests], temperature=0.0)
     # Only the steps are multiplied up: the prompted pass is made once.
     more = rival.seconds_steps * (DISTILLED.count / steps.count - 1)
-    found: dict[str, Any] = {"ours": ours.seconds, "rival": rival.seconds + more}
+    results: dict[str, Any] = {"ours": ours.seconds, "rival": rival.seconds + more}
     for name, heard in sets.items():
         a = measure(name, heard, fold, others={"another": another})
         b = measure(name, heard, theirs, control=False)
-        found |= _told(name, a, b)
+        results |= _told(name, a, b)
     first = next(iter(sets))
-    found["recovered_ours"], found["recovered_rival"] = found[f"{first}_ours"], found[f"{first}_rival"]
+    results["recovered_ours"], results["recovered_rival"] = results[f"{first}_ours"], results[f"{first}_rival"]
     if task.tests:
         for who, f in (("ours", fold), ("rival", theirs)):
-            found |= {f"accuracy_{k}_{who}": v for k, v in accuracy(frame, f, task.tests).items()}
-    return found, fold
+            results |= {f"accuracy_{k}_{who}": v for k, v in accuracy(frame, f, task.tests).items()}
+    return results, fold
 
 
 def _told(name: str, ours: Measured, rival: Measured) -> dict[str, Any]:
@@ -180,16 +180,16 @@ def _told(name: str, ours: Measured, rival: Measured) -> dict[str, Any]:
     }
 
 
-def _row(name: str, found: dict[str, Any], on_gpu: bool) -> Row:
-    beside = {k: v for k, v in found.items() if k not in ("ours", "rival")}
-    return Row(name, found["ours"], found["rival"], "seconds", goal=20.0 if on_gpu else 10.0, beside=beside)
+def _row(name: str, result: dict[str, Any], on_gpu: bool) -> Row:
+    beside = {k: v for k, v in result.items() if k not in ("ours", "rival")}
+    return Row(name, result["ours"], result["rival"], "seconds", goal=20.0 if on_gpu else 10.0, beside=beside)
 
 
 def _mean(pieces: list[dict[str, Any]]) -> dict[str, Any]:
     """Means of what all prompts have in common: times and what was recovered."""
     names = ("ours", "rival", "recovered_ours", "recovered_rival")
-    found = {name: mean(p[name] for p in pieces) for name in names}
+    results = {name: mean(p[name] for p in pieces) for name in names}
     by_hand = [p for p in pieces if "hand_written_ours" in p]
     if by_hand:
-        found |= {name: mean(p[name] for p in by_hand) for name in ("hand_written_ours", "hand_written_rival")}
-    return found
+        results |= {name: mean(p[name] for p in by_hand) for name in ("hand_written_ours", "hand_written_rival")}
+    return results

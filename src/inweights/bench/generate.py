@@ -23,21 +23,21 @@ def run(context: int = 256, query: int = 8, new_tokens: int = 32, rounds: int = 
     net = prompt.model.model
     positions = torch.arange(prompt.ids.shape[1]).unsqueeze(0)
     taken: dict[str, list[float]] = {"ours": [], "prompted": []}
-    said = {}
+    generated = {}
     with torch.no_grad():
         for _ in range(rounds):
             for name in taken:
                 start = time.perf_counter()
                 if name == "ours":
-                    said[name] = patched_cached(prompt, new_tokens) or []
+                    generated[name] = patched_cached(prompt, new_tokens) or []
                 else:
-                    said[name] = plain(net, prompt.ids, positions, new_tokens)
+                    generated[name] = plain(net, prompt.ids, positions, new_tokens)
                 taken[name].append(time.perf_counter() - start)
         start = time.perf_counter()
         anew = patched_anew(prompt, SAMPLE)
         recompute = (time.perf_counter() - start) * new_tokens / SAMPLE
     ours, prompted = (sorted(taken[name])[rounds // 2] for name in ("ours", "prompted"))
-    same = said["ours"] == said["prompted"] and anew == said["prompted"][:SAMPLE]
+    same = generated["ours"] == generated["prompted"] and anew == generated["prompted"][:SAMPLE]
     return Result(
         setting=f"SmolLM2, {context} context tokens, {new_tokens} new tokens, float32, "
         f"{torch.get_num_threads()} thread(s); recompute timed on {SAMPLE} tokens",

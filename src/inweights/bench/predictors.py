@@ -98,14 +98,14 @@ def _lasso(xs: Tensor, ys: Tensor, sample: int, rounds: int) -> Row:
 
     def rival() -> Tensor:
         """The weights `(penalties, tasks, points, dims)`."""
-        found = xs.new_zeros(len(PENALTIES), *some_xs.shape)
+        result = xs.new_zeros(len(PENALTIES), *some_xs.shape)
         for k, penalty in enumerate(PENALTIES):
             for i in range(1, ys.shape[1]):
                 for b in range(len(some_xs)):
                     model = Lasso(alpha=penalty, fit_intercept=False, max_iter=100_000)
                     model.fit(some_xs[b, :i].numpy(), some_ys[b, :i].numpy())
-                    found[k, b, i] = torch.from_numpy(model.coef_)
-        return found
+                    result[k, b, i] = torch.from_numpy(model.coef_)
+        return result
 
     def objectives(weights: Tensor) -> Tensor:
         """`(penalties, tasks, points - 1)`, relative to those of zero."""
@@ -132,29 +132,29 @@ def _lasso(xs: Tensor, ys: Tensor, sample: int, rounds: int) -> Row:
 
 def _ridge(xs: Tensor, ys: Tensor) -> Tensor:
     penalty = RIDGE * torch.eye(xs.shape[2], dtype=xs.dtype)
-    found = [torch.zeros_like(ys[:, 0])]
+    results = [torch.zeros_like(ys[:, 0])]
     for i in range(1, ys.shape[1]):
         X = xs[:, :i]
         w = torch.linalg.solve(X.mT @ X + penalty, X.mT @ ys[:, :i, None])
-        found.append((xs[:, i : i + 1] @ w).flatten())
-    return torch.stack(found, 1)
+        results.append((xs[:, i : i + 1] @ w).flatten())
+    return torch.stack(results, 1)
 
 
 def _ols(xs: Tensor, ys: Tensor) -> Tensor:
-    found = [torch.zeros_like(ys[:, 0])]
+    results = [torch.zeros_like(ys[:, 0])]
     for i in range(1, ys.shape[1]):
         w = torch.linalg.lstsq(xs[:, :i], ys[:, :i, None]).solution
-        found.append((xs[:, i : i + 1] @ w).flatten())
-    return torch.stack(found, 1)
+        results.append((xs[:, i : i + 1] @ w).flatten())
+    return torch.stack(results, 1)
 
 
 def _dmmse(xs: Tensor, ys: Tensor, pool: Tensor) -> Tensor:
-    found = []
+    results = []
     for i in range(ys.shape[1]):
         misfit = (ys[:, :i, None] - xs[:, :i] @ pool.mT).square().sum(1)
         w = torch.softmax(-misfit / (2 * NOISE**2), -1) @ pool
-        found.append((xs[:, i] * w).sum(-1))
-    return torch.stack(found, 1)
+        results.append((xs[:, i] * w).sum(-1))
+    return torch.stack(results, 1)
 
 
 def _network(xs: Tensor, ys: Tensor, prefixes: Sequence[int]) -> Row:

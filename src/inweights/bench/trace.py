@@ -31,9 +31,9 @@ def run(context: int = 256, query: int = 4, piece: int = 64) -> Result:
 
     def timed(name: str, job: Callable[..., Any], *args: object) -> Tensor:
         start = time.perf_counter()
-        found = job(*args)
+        result = job(*args)
         seconds[name] = time.perf_counter() - start
-        return torch.stack([u for u, _ in found["input"]])
+        return torch.stack([u for u, _ in result["input"]])
 
     ours = timed("ours", packed, prompt, keeps, piece)
     cached = timed("cached", packed, prompt, keeps[some], 1)
@@ -63,7 +63,7 @@ def _each_from_the_start(prompt: object, keeps: Tensor) -> PackedFactors:
 
     assert isinstance(prompt, Prompt)
     model, net, q = prompt.model, prompt.model.model, prompt.asked
-    found = []
+    results = []
     with torch.no_grad():
         for keep in keeps:
             seen = torch.cat([keep.nonzero().squeeze(-1), prompt.query_rows])
@@ -76,9 +76,9 @@ def _each_from_the_start(prompt: object, keeps: Tensor) -> PackedFactors:
                     attention_mask=mask,
                     use_cache=False,
                 )
-            found.append(copies.factors())
+            results.append(copies.factors())
     whole: PackedFactors = {}
-    for kind in found[0]:
-        blocks = zip(*(f[kind] for f in found), strict=True)
+    for kind in results[0]:
+        blocks = zip(*(f[kind] for f in results), strict=True)
         whole[kind] = [(torch.cat([u for u, _ in one]), torch.cat([v for _, v in one])) for one in blocks]
     return whole

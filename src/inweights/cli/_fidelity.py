@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from inweights.folding import Fidelity
 
 
-def fidelity_json(found: Fidelity) -> dict[str, Any]:
+def fidelity_json(results: Fidelity) -> dict[str, Any]:
     """The keys that scripts rely on, those of the first set of queries, and the whole report beside them."""
     result: dict[str, Any] = {}
-    if found.sets:
-        first = found.sets[0]
+    if results.sets:
+        first = results.sets[0]
         result = {
             "recovered": first.recovered.value,
             "recovered_interval": [first.recovered.low, first.recovered.high],
@@ -23,14 +23,14 @@ def fidelity_json(found: Fidelity) -> dict[str, Any]:
             "agree_bare": first.agree_bare,
             "agree_folded": first.agree_folded,
         }
-    result |= {f"accuracy_{who}": share for who, share in found.accuracy.items()}
-    return result | {"fidelity": found.as_json()}
+    result |= {f"accuracy_{who}": share for who, share in results.accuracy.items()}
+    return result | {"fidelity": results.as_json()}
 
 
-def show_fidelity(found: Fidelity) -> None:
+def show_fidelity(result: Fidelity) -> None:
     """The report as tables."""
     rows = []
-    for s in found.sets:
+    for s in result.sets:
         wrong = "; ".join(f"{name} {r.value:.2f}" for name, r in s.controls.items())
         rows.append(
             (
@@ -43,16 +43,16 @@ def show_fidelity(found: Fidelity) -> None:
         )
     if rows:
         table(("queries", "recovered [95%]", "KL to prompted, bare → folded", "same token", "controls"), rows)
-    if found.accuracy:
-        say("Accuracy: " + ", ".join(f"{who} {share:.1%}" for who, share in found.accuracy.items()) + ".")
-    if found.side:
-        aside = found.side
+    if result.accuracy:
+        say("Accuracy: " + ", ".join(f"{who} {share:.1%}" for who, share in result.accuracy.items()) + ".")
+    if result.side:
+        aside = result.side
         say(
             f"On unrelated text: KL {aside.kl_folded:.4f} a token (the prompt itself: {aside.kl_prompted:.4f}), "
             f"perplexity {aside.perplexity_base:.1f} → {aside.perplexity_folded:.1f}."
         )
-    if found.saved:
-        v = found.saved
+    if result.saved:
+        v = result.saved
         say(
             f"Saved at every request: {v.tokens} prompt tokens, {v.kv_bytes / 2**20:.1f} MiB of keys and values, "
             f"{v.seconds_prompted * 1e3:.0f} → {v.seconds_bare * 1e3:.0f} ms to the first token."

@@ -33,18 +33,18 @@ def live(
     live = Live(console=console, transient=True) if console.is_terminal and not silent else None
     width = max(len(id) for id in ("claim", *left))
 
-    def row(verdict: str, id: str, found: str, style: str = "") -> None:
+    def row(verdict: str, id: str, result: str, style: str = "") -> None:
         """One line, cut to the width of the terminal. As text, for brackets are no markup here."""
-        line = Text(f"{verdict:<13} {id:<{width}} {' '.join(found.split())}", style)
+        line = Text(f"{verdict:<13} {id:<{width}} {' '.join(result.split())}", style)
         console.print(line, no_wrap=True, overflow="ellipsis")
 
     def below() -> Group:
         """What is not decided yet."""
         some = [id for id, trials in left.items() if trials and id in begun]
         waiting = sum(id not in begun for id in left)
-        said = [f"under way: {', '.join(some)}"] if some else []
-        said += [f"{waiting} claim{'s' if waiting > 1 else ''} waiting"] if waiting else []
-        return Group(bars, Text("; ".join(reversed(said)), no_wrap=True, overflow="ellipsis"))
+        parts = [f"under way: {', '.join(some)}"] if some else []
+        parts += [f"{waiting} claim{'s' if waiting > 1 else ''} waiting"] if waiting else []
+        return Group(bars, Text("; ".join(reversed(parts)), no_wrap=True, overflow="ellipsis"))
 
     def after(job: Job, kept: Kept) -> None:
         left[job.id] -= 1
@@ -54,11 +54,11 @@ def live(
             live.update(below())
 
     def show(entry: Entry) -> None:
-        found = numbers(entry) + (f"  ({entry.why})" if entry.why else "")
+        result = numbers(entry) + (f"  ({entry.why})" if entry.why else "")
         if live:
-            row(entry.verdict, entry.id, found)
+            row(entry.verdict, entry.id, result)
         elif not silent:
-            say(f"{entry.verdict:<13} {entry.id:<28} {found}")
+            say(f"{entry.verdict:<13} {entry.id:<28} {result}")
 
     if live is None:
         yield after, show
@@ -74,5 +74,5 @@ def numbers(entry: Entry) -> str:
     from inweights.report import measured
 
     return "; ".join(
-        f"{name} {found} ({wanted}; control {control})" for name, found, wanted, control in measured(entry)
+        f"{name} {result} ({wanted}; control {control})" for name, result, wanted, control in measured(entry)
     )

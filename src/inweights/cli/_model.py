@@ -51,9 +51,9 @@ def require_patch_memory(prompt: Prompt) -> Estimate:
     """What patching and proving will take; refused, with the options that help, if there is not as much."""
     from inweights.models import memory_fixes, patch_memory
 
-    found = patch_memory(prompt.model, prompt.ids.shape[1], len(prompt.left), prompt.asked)
+    result = patch_memory(prompt.model, prompt.ids.shape[1], len(prompt.left), prompt.asked)
     model, helping = prompt.model, "a shorter --context or --query"
-    return found.require(memory_fixes(model.device, helping, dtype=model.dtype))
+    return result.require(memory_fixes(model.device, helping, dtype=model.dtype))
 
 
 def memory_json(estimate: Estimate) -> dict[str, int]:

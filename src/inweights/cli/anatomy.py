@@ -15,12 +15,12 @@ def anatomy(model: ModelName = "smollm2", device: Device = "auto", as_json: Json
     from inweights.models import device_names
 
     loaded = open_model(model, "float32", device, quiet=as_json)
-    found = loaded.anatomy
+    result = loaded.anatomy
     if as_json:
         emit(
             {
-                "blocks": [asdict(b) for b in found.blocks],
-                "supported": found.supported,
+                "blocks": [asdict(b) for b in result.blocks],
+                "supported": result.supported,
                 "device": device_names(loaded.model),
             }
         )
@@ -36,9 +36,9 @@ def anatomy(model: ModelName = "smollm2", device: Device = "auto", as_json: Json
                 b.reason or short(b.name, b.adding),
                 b.tail,
             )
-            for b in found.blocks
+            for b in result.blocks
         ]
         table(("block", "input controls", "output control", "tail"), rows)
-        say("Every context can be carried." if found.supported else "The last block cannot be patched: not supported.")
-    if not found.supported:
+        say("Every context can be carried." if result.supported else "The last block cannot be patched: not supported.")
+    if not result.supported:
         raise typer.Exit(1)

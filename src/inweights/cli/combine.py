@@ -38,11 +38,11 @@ def combine(
     if context and len(context) != 2:
         raise InputError(f"--context was given {len(context)} times: give it twice, A's prompt and then B's, or never.")
     require_new("--out", out)
-    said = [text("--context", c) for c in context or ()]
+    outputs = [text("--context", c) for c in context or ()]
     loaded = open_model(model, dtype, device, quiet=as_json)
     parts = [load_fold(path, loaded) for path in (first, second)]
     both, lost = parts[0].combined(parts[1], rank or parts[0].rank + parts[1].rank)
-    prompts: list[str | None] = [*said] or [p.card.prompt for p in parts]
+    prompts: list[str | None] = [*outputs] or [p.card.prompt for p in parts]
     each: list[dict[str, float] | None] = []
     with progress() as bars:
         bar = bars.add_task("measuring", total=2, note="")
@@ -76,5 +76,5 @@ def _recovered(loaded: Model, part: Fold, both: Fold, prompt: str, count: int) -
 
     frame = Frame.of(loaded, prompt, part.card.chat if part.card.prompt_sha256 else None)
     asked = questions()[:: max(1, len(questions()) // count)][:count]
-    found = measure("questions", answered(frame, asked, temperature=0.0), part, others={"combined": both})
-    return {"alone": found.recovered.value, "combined": found.controls["combined"].value}
+    result = measure("questions", answered(frame, asked, temperature=0.0), part, others={"combined": both})
+    return {"alone": result.recovered.value, "combined": result.controls["combined"].value}

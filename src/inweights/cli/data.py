@@ -17,7 +17,7 @@ def list_command(as_json: Json = False) -> None:
     """List the data sets, without touching the network."""
     from inweights.data import DATA
 
-    found = [
+    results = [
         {
             "name": s.name,
             "description": s.description,
@@ -28,9 +28,9 @@ def list_command(as_json: Json = False) -> None:
         for s in DATA.values()
     ]
     if as_json:
-        emit({"data": found})
+        emit({"data": results})
         return
-    rows = [[("no", "yes")[v] if isinstance(v, bool) else str(v) for v in each.values()] for each in found]
+    rows = [[("no", "yes")[v] if isinstance(v, bool) else str(v) for v in each.values()] for each in results]
     table(("name", "description", "package", "licence", "cached"), rows)
 
 

@@ -39,14 +39,14 @@ def evaluate(
     from inweights.folding import evaluate as measured
     from inweights.models import device_names
 
-    said = text("--context", context)
+    prompt = text("--context", context)
     asked = read_queries(queries, "The file of --queries") if queries else [(q, None) for q in questions()]
     loaded = open_model(model, dtype, device, quiet=as_json)
     fold = load_fold(adapter, loaded)
     card = fold.card
     fold *= strength
     # A fold of ours knows whether it was made of turns; any other adapter is asked as the model is.
-    frame = Frame.of(loaded, said, False if plain else card.chat if card.prompt_sha256 else None)
+    frame = Frame.of(loaded, prompt, False if plain else card.chat if card.prompt_sha256 else None)
     known = set(card.calibration.get("seen", ()))
     overlap = sum(h in known for h in seen(q for q, _ in asked))
     other_prompt = bool(card.prompt_sha256) and card.prompt_sha256 != frame.digest
@@ -54,7 +54,7 @@ def evaluate(
     name = queries.name if queries else "hand-written questions"
     with progress() as bars:
         bar = bars.add_task("evaluating", total=None, note="")
-        found = measured(
+        result = measured(
             frame, fold, {name: [q for q, _ in asked]}, answers=[(q, a) for q, a in asked if a is not None],
             others=others, new=new_tokens, seed=seed, after=lambda stage: bars.update(bar, description=stage),
         )  # fmt: skip
@@ -64,9 +64,9 @@ def evaluate(
         told: dict[str, Any] = {"adapter": str(adapter), "calibrated_on": overlap, "same_prompt": not other_prompt}
         told["device"] = device_names(loaded.model)
         told |= {"growth": [v.as_json() for v in costs]} if growth else {}
-        emit({**told, "tokens": frame.describe(asked[0][0]), **fidelity_json(found)})
+        emit({**told, "tokens": frame.describe(asked[0][0]), **fidelity_json(result)})
         return
-    show_fidelity(found)
+    show_fidelity(result)
     if costs:
         _show_growth(costs)
     if overlap:

@@ -51,18 +51,18 @@ def generate(
         models.memory_fixes(loaded.device, "a shorter --context", "fewer --new-tokens", dtype=loaded.dtype)
     )
     folded = _folded(prompt, adapter, strength, new_tokens, chat) if adapter else None
-    found = models.generate(prompt, new_tokens)
+    result = models.generate(prompt, new_tokens)
     words: dict[str, str | None] = {
-        name: loaded.tokenizer.decode(getattr(found, name)) for name in ("prompted", "bare", "patched")
+        name: loaded.tokenizer.decode(getattr(result, name)) for name in ("prompted", "bare", "patched")
     }
     words["folded"] = folded
     if as_json:
-        emit({**words, "tokens_match": found.matching, "device": models.device_names(loaded.model)})
+        emit({**words, "tokens_match": result.matching, "device": models.device_names(loaded.model)})
         return
-    for name, said in words.items():
-        if said is not None:
-            say(f"{name:>9}: {said!r}")
-    say(f"{found.matching:.0%} of {new_tokens} tokens are equal, prompted and patched.")
+    for name, text in words.items():
+        if text is not None:
+            say(f"{name:>9}: {text!r}")
+    say(f"{result.matching:.0%} of {new_tokens} tokens are equal, prompted and patched.")
 
 
 def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int, chat: bool) -> str:
@@ -79,5 +79,5 @@ def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int, cha
     ids = prompt.reduced_ids
     positions = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
     with torch.no_grad(), fold.applied(prompt.model) as net:
-        said = plain(net, ids, positions, new_tokens)
-    return str(prompt.model.tokenizer.decode(said))
+        text = plain(net, ids, positions, new_tokens)
+    return str(prompt.model.tokenizer.decode(text))

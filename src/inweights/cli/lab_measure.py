@@ -48,11 +48,11 @@ def eval_command(
     as_json: Json = False,
 ) -> None:
     """The error of a trained model after 0, 1, … n examples, beside others on the same prompts."""
-    found = _measured(name, prompts, points, shift, against, load, device, seed)
+    result = _measured(name, prompts, points, shift, against, load, device, seed)
     from inweights.lab import bootstrap
 
-    bands = {who: bootstrap(errors) for who, errors in found.errors.items()}
-    medians = {who: errors.double().nanquantile(0.5, 0) for who, errors in found.errors.items()}
+    bands = {who: bootstrap(errors) for who, errors in result.errors.items()}
+    medians = {who: errors.double().nanquantile(0.5, 0) for who, errors in result.errors.items()}
     if as_json:
         emit(
             {
@@ -60,11 +60,11 @@ def eval_command(
                 "low": {who: b.low.tolist() for who, b in bands.items()},
                 "high": {who: b.high.tolist() for who, b in bands.items()},
                 "median": {who: m.tolist() for who, m in medians.items()},
-                "task": found.recipe.task.model_dump(),
+                "task": result.recipe.task.model_dump(),
                 "prompts": prompts,
                 "shift": shift,
-                "power": found.power,
-                "unit": found.full,
+                "power": result.power,
+                "unit": result.full,
             }
         )
         return
@@ -75,7 +75,7 @@ def eval_command(
         cells = (f"{b.mean[i]:.3g}\n±{(b.high[i] - b.low[i]) / 2:.2g}\n{medians[who][i]:.3g}" for i in shown)
         rows.append((f"{who}\n\n  median", *cells))
     of = ", ".join(filter(None, (name, _in_full(shift))))
-    title = f"{of}: {found.full}; mean over {prompts:,} prompts, ± half its 95% interval, median"
+    title = f"{of}: {result.full}; mean over {prompts:,} prompts, ± half its 95% interval, median"
     table(("after", *(str(i) for i in shown)), rows, title=title)
 
 
@@ -95,17 +95,17 @@ def plot_command(
     from inweights._files import folder_for
 
     folder_for("--out", out)
-    found = _measured(name, prompts, points, shift, against, load, device, seed)
+    result = _measured(name, prompts, points, shift, against, load, device, seed)
     from inweights.report import write_curves
 
     law = _in_full(shift)
     stem = "-".join(filter(None, (Path(name).stem, law.replace(":", "-").replace(",", "-"))))
-    title = f"{Path(name).stem}: {found.recipe.task.kind}{', ' + law if law else ''}"
-    figure, data = write_curves(out / stem, title, found.errors, found.unit)
+    title = f"{Path(name).stem}: {result.recipe.task.kind}{', ' + law if law else ''}"
+    figure, data = write_curves(out / stem, title, result.errors, result.unit)
     if as_json:
-        emit({"figure": str(figure), "table": str(data), "unit": found.full, "power": found.power})
+        emit({"figure": str(figure), "table": str(data), "unit": result.full, "power": result.power})
     else:
-        say(f"{figure}\n{data}\n{found.full}")
+        say(f"{figure}\n{data}\n{result.full}")
 
 
 class Measured(NamedTuple):
@@ -156,12 +156,12 @@ def _measured(
             bars.update(bar, advance=done, note=who)
 
         clean = recipe.target == "clean"
-        found = curves(
+        result = curves(
             task, length, predictors, source=source, prompts=prompts, seed=seed, device=device, clean=clean,
             power=power, after=after,
         )  # fmt: skip
     full = f"{unit} without noise, {power:.4g} (unshifted {task.power:.4g})" if shift and power else unit
-    return Measured(recipe, found, unit, full, power)
+    return Measured(recipe, result, unit, full, power)
 
 
 def _other(text: str, task: Task, points: int, device: str) -> Predictor:
@@ -214,9 +214,9 @@ def made(registry: Registry[T], text: str) -> T:
     settings: dict[str, Any] = {}
     problems = Problems()
     for part in filter(None, COMMA.split(rest)):
-        key, found, given = part.partition("=")
+        key, result, given = part.partition("=")
         key = key.strip()
-        if problems.unless(bool(found), f"{part!r} in {text!r} is no setting: write key=value."):
+        if problems.unless(bool(result), f"{part!r} in {text!r} is no setting: write key=value."):
             settings[key] = value(given)
             plain = kinds.get(key, "int").startswith(PLAIN)
             problems.unless(plain, f"`{key}` of {name} is no plain number or list: give it in Python.")

@@ -28,11 +28,11 @@ def show_command(
     from inweights.lab import load_own as load_own
 
     load_own(load)
-    found = described(name)
+    result = described(name)
     if as_json:
-        emit({"found": [_kind_values(each) if isinstance(each, Kind) else _recipe_values(each) for each in found]})
+        emit({"found": [_kind_values(each) if isinstance(each, Kind) else _recipe_values(each) for each in result]})
         return
-    for i, each in enumerate(found):
+    for i, each in enumerate(result):
         if i:
             say("")
         if isinstance(each, Kind):
@@ -82,8 +82,8 @@ def _show_recipe(formula: Formula) -> None:
     say(f"{formula.what} {formula.name}: {recipe.task.kind}, {recipe.model.kind}, {formula.parameters:,} parameters\n")
     say(formula.text)
     if formula.defaults:
-        said = (f"{key} {'none' if value in (None, '') else value}" for key, value in formula.defaults.items())
-        say(f"As by default: {', '.join(said)}.\n")
+        text = (f"{key} {'none' if value in (None, '') else value}" for key, value in formula.defaults.items())
+        say(f"As by default: {', '.join(text)}.\n")
     if not formula.trained:
         say(f"Not in the zoo: `inweights lab train {formula.name}` trains it.")
         return

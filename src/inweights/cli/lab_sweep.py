@@ -48,14 +48,14 @@ def sweep_command(
 
         results = sweep(wanted, out, engine=engine, jobs=jobs, address=address, prompts=prompts, own=own, after=after)
     path = write_table(out, wanted, results)
-    found = table_rows(out, wanted, results)
-    failed = [row for row in found if row["status"] == "failed"]
+    result = table_rows(out, wanted, results)
+    failed = [row for row in result if row["status"] == "failed"]
     if as_json:
-        emit({"cells": found, "engine": engine, "table": str(path)})
+        emit({"cells": result, "engine": engine, "table": str(path)})
     else:
         shown = [
             (*(str(v) for v in r["settings"].values()), r["status"], *_numbers(r["loss"], r["curve"]), r["message"])
-            for r in found
+            for r in result
         ]
         table((*wanted[0].settings, "status", "loss", "first error", "last error", ""), shown, title=name)
         say(str(path))

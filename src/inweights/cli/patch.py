@@ -51,7 +51,7 @@ def patch(
     made = models.patch(prompt, "static" if static else "token")
     models.save(made, out)
     report = made.report()
-    found = {
+    results = {
         "patch": str(out),
         "layers": len(made.blocks),
         "rank": max(r["rank"] for r in report),
@@ -65,9 +65,9 @@ def patch(
         **memory_json(estimate),
     }
     if as_json:
-        emit(found)
+        emit(results)
     else:
-        say(f"{out}: {len(made.blocks)} blocks, rank {found['rank']}, {out.stat().st_size / 2**20:.1f} MiB")
+        say(f"{out}: {len(made.blocks)} blocks, rank {results['rank']}, {out.stat().st_size / 2**20:.1f} MiB")
         for warning in made.warnings:
             say(f"Warning: {warning}")
         say("It holds what the context does: whoever has the patch can learn of the prompt.")

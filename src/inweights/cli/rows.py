@@ -27,22 +27,22 @@ def rows_command(
         raise InputError(
             f"--keep is {keep} and --rows is {rows}: keep at least 1 training row, and fewer than there are."
         )
-    found = fold(data, keep, rows - keep, seed=seed)
+    result = fold(data, keep, rows - keep, seed=seed)
     if as_json:
-        emit(found.as_json())
+        emit(result.as_json())
     else:
         read = f"{keep} read"
         runs = [
-            (f"all {rows} read", found.accuracy_all, 0.0),
-            (f"{read}, {found.folded} in the weights", found.accuracy_patched, found.max_abs_logit_error),
-            (read, found.accuracy_kept, found.bare_max_abs_logit_error),
-            (f"{read}, random changes of equal norm", found.accuracy_control, found.control_max_abs_logit_error),
+            (f"all {rows} read", result.accuracy_all, 0.0),
+            (f"{read}, {result.folded} in the weights", result.accuracy_patched, result.max_abs_logit_error),
+            (read, result.accuracy_kept, result.bare_max_abs_logit_error),
+            (f"{read}, random changes of equal norm", result.accuracy_control, result.control_max_abs_logit_error),
         ]
         lines = [(what, f"{accuracy:.3f}", _size(error)) for what, accuracy, error in runs]
-        header = ("training rows", f"accuracy on {found.queries} others", "largest difference of logits")
+        header = ("training rows", f"accuracy on {result.queries} others", "largest difference of logits")
         table(header, lines, title=f"TabPFN on {data}")
-        say(f"Size of the changes, ‖ΔW‖/‖W‖, by block: {', '.join(f'{size:.3f}' for size in found.sizes)}")
-    if not found.holds:
+        say(f"Size of the changes, ‖ΔW‖/‖W‖, by block: {', '.join(f'{size:.3f}' for size in result.sizes)}")
+    if not result.holds:
         typer.echo(
             f"The weights miss the rows by more than {TOLERANCE:.0e}, or a control does not: the theorem did not hold.",
             err=True,

@@ -51,36 +51,36 @@ def trace(
     models.trace_memory(loaded, prompt.context_tokens, prompt.asked, prompt.folded_tokens).require(
         models.memory_fixes(loaded.device, "a shorter --context or --query", dtype=loaded.dtype)
     )
-    found = models.trace(prompt, leave_one_out=leave_one_out)
+    result = models.trace(prompt, leave_one_out=leave_one_out)
     if out is not None:
         from inweights.report import heatmap
 
-        words = [t.replace("Ġ", " ").replace("Ċ", "⏎") for t in found.tokens]
-        write_atomic(out, heatmap(found.norms.tolist(), words, "what each context token adds to the weights"))
+        words = [t.replace("Ġ", " ").replace("Ċ", "⏎") for t in result.tokens]
+        write_atomic(out, heatmap(result.norms.tolist(), words, "what each context token adds to the weights"))
         rows = [
-            (layer, i, token, *(float(t[k, i]) for t in (found.norms, found.totals, found.output_norms)))
-            for k, layer in enumerate(found.layers)
-            for i, token in enumerate(found.tokens)
+            (layer, i, token, *(float(t[k, i]) for t in (result.norms, result.totals, result.output_norms)))
+            for k, layer in enumerate(result.layers)
+            for i, token in enumerate(result.tokens)
         ]
         write_csv(out.with_suffix(".csv"), ("layer", "i", "token", "norm", "total", "output_norm"), rows)
     if as_json:
         emit(
             {
-                "tokens": found.tokens,
-                "layers": found.layers,
-                "norms": found.norms.tolist(),
-                "totals": found.totals.tolist(),
-                "output_norms": found.output_norms.tolist(),
-                "output_totals": found.output_totals.tolist(),
-                "seconds": found.seconds,
-                "how": found.how,
+                "tokens": result.tokens,
+                "layers": result.layers,
+                "norms": result.norms.tolist(),
+                "totals": result.totals.tolist(),
+                "output_norms": result.output_norms.tolist(),
+                "output_totals": result.output_totals.tolist(),
+                "seconds": result.seconds,
+                "how": result.how,
                 "device": models.device_names(loaded.model),
             }
         )
         return
-    mean = found.norms.mean(0)
+    mean = result.norms.mean(0)
     top = mean.topk(min(10, len(mean))).indices.tolist()
-    table(("token", "i", "mean ‖ΔWᵢ₊₁ − ΔWᵢ‖"), [(repr(found.tokens[i]), str(i), f"{mean[i]:.3f}") for i in top])
-    say(f"{len(found.tokens)} tokens × {len(found.layers)} layers in {found.seconds:.1f} s ({found.how}).")
+    table(("token", "i", "mean ‖ΔWᵢ₊₁ − ΔWᵢ‖"), [(repr(result.tokens[i]), str(i), f"{mean[i]:.3f}") for i in top])
+    say(f"{len(result.tokens)} tokens × {len(result.layers)} layers in {result.seconds:.1f} s ({result.how}).")
     if out is not None:
         say(f"{out}, {out.with_suffix('.csv')}")

@@ -61,7 +61,7 @@ def capitalise(table: Path, counts: Path) -> Pairs:
 
 def capitals(wheel: Path) -> Pairs:
     """Countries and their capitals, by name: `France`, `Paris`. The wheel has one JSON file for each country."""
-    found = {}
+    results = {}
     with zipfile.ZipFile(wheel) as archive:
         for name in sorted(archive.namelist()):
             if not re.fullmatch(r"countryinfo/data/[^/]+\.json", name):
@@ -70,8 +70,8 @@ def capitals(wheel: Path) -> Pairs:
             country, capital = entry.get("name"), entry.get("capital")
             known = isinstance(country, str) and isinstance(capital, str) and country and capital
             if known and country != capital and (entry.get("population") or 0) >= _PEOPLE:
-                found[str(country)] = str(capital)
-    return sorted((country, capital) for country, capital in found.items() if country not in _COUNTRIES_LEFT_OUT)
+                results[str(country)] = str(capital)
+    return sorted((country, capital) for country, capital in results.items() if country not in _COUNTRIES_LEFT_OUT)
 
 
 def sst2(stream: Path) -> Pairs:
@@ -93,12 +93,12 @@ def _lines(table: Path) -> Iterable[list[str]]:
             yield line.rstrip("\n").split(",")
 
 
-def _commonest(found: Iterable[tuple[str, str]], counts: Path) -> Pairs:
+def _commonest(result: Iterable[tuple[str, str]], counts: Path) -> Pairs:
     """The pairs of plain lower-case words of which even the rarer one is common, the most common first."""
     seen = dict(line.split() for line in counts.read_text(encoding="utf-8").splitlines() if line)
     plain = re.compile(r"[a-z]{2,}").fullmatch
     good: dict[str, str] = {}
-    for word, form in found:
+    for word, form in result:
         if plain(word) and plain(form) and word != form and word not in _WORDS_LEFT_OUT:
             good.setdefault(word, form)
 

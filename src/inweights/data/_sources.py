@@ -113,10 +113,10 @@ def source(name: str) -> Source:
     """The data set of this name, checked to be readable before anything is fetched."""
     if name not in DATA:
         raise unknown("data set", name, DATA)
-    found = DATA[name]
-    if found.needs and find_spec(found.needs) is None:
-        raise InputError(f"The data set {name!r} is read with {found.needs}: it needs pip install 'inweights[data]'.")
-    return found
+    result = DATA[name]
+    if result.needs and find_spec(result.needs) is None:
+        raise InputError(f"The data set {name!r} is read with {result.needs}: it needs pip install 'inweights[data]'.")
+    return result
 
 
 def pairs(name: str) -> Pairs:

@@ -37,28 +37,28 @@ def made_up(frame: Frame, count: int, seed: int = 0, *, new: int = 24, temperatu
         raise InputError("Plain text has no user's turn to make up: give the queries in a file (--calibration FILE).")
     rnd = random.Random(seed)
     tok = frame.model.tokenizer
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     known = set(questions())  # these are for judging
     idle = 0
-    while len(found) < count:
-        had = len(found)
-        words = [rnd.choice(openers()) for _ in range(count - len(found))]
-        said = sample(
+    while len(results) < count:
+        had = len(results)
+        words = [rnd.choice(openers()) for _ in range(count - len(results))]
+        answers = sample(
             frame.model.model, frame.before, [frame.opened(w) for w in words],
             new=new, temperature=temperature, seed=rnd.randrange(1 << 30),
             ends=lambda i: i in frame.ends or not set("?\n").isdisjoint(tok.decode([i])),
         )  # fmt: skip
-        for opener, ids in zip(words, said, strict=True):
+        for opener, ids in zip(words, answers, strict=True):
             text = tok.decode([i for i in ids if i not in frame.ends], skip_special_tokens=True)
             query = (opener + text).split("\n")[0].strip()
             if len(query) > len(opener) and query not in known:
-                found[query] = None
-        idle = idle + 1 if len(found) == had else 0
+                results[query] = None
+        idle = idle + 1 if len(results) == had else 0
         if idle == 5:
             raise InputError(
                 f"The model made up only {had} different queries of {count}: give a file of them (--calibration FILE)."
             )
-    return list(found)
+    return list(results)
 
 
 def read_queries(path: Path, what: str = "The file of queries") -> list[tuple[str, str | None]]:
@@ -72,7 +72,7 @@ def read_queries(path: Path, what: str = "The file of queries") -> list[tuple[st
         raise InputError(f"{what} {str(path)!r} holds {len(lines)} queries, above {MAX_LINES}: name a smaller file.")
     if not lines[0].lstrip().startswith("{"):
         return [(line, None) for line in lines]
-    found = []
+    results = []
     for number, row in parse_json_lines(text, f"{what} {str(path)!r}"):
         query, answer = row.get("query"), row.get("answer")
         texts = [query] if answer is None else [query, answer]
@@ -81,8 +81,8 @@ def read_queries(path: Path, what: str = "The file of queries") -> list[tuple[st
                 f"Line {number} of {what} {str(path)!r} is no JSON object with a `query` of text, and an `answer` of "
                 "text if there is one."
             )
-        found.append((str(query), answer))
-    return found
+        results.append((str(query), answer))
+    return results
 
 
 def answered(
@@ -109,9 +109,9 @@ def answered(
             f"Context, longest query and {new} answer tokens are {longest} tokens, "
             f"but the model reads {frame.model.window}."
         )
-    said = sample(
+    answers = sample(
         frame.model.model, [*frame.before, *frame.folded], asked,
         new=new, temperature=temperature, seed=seed, after=after,
         ends=frame.ended,
     )  # fmt: skip
-    return Examples(frame, tuple(queries), tuple(asked), tuple(said))
+    return Examples(frame, tuple(queries), tuple(asked), tuple(answers))

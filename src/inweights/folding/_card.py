@@ -22,13 +22,13 @@ CARD_LIMIT = 4 << 20
 
 def versions() -> dict[str, str]:
     """The versions of what a fold is made with."""
-    found = {"inweights": __version__}
+    results = {"inweights": __version__}
     for package in ("torch", "transformers"):
         try:
-            found[package] = version(package)
+            results[package] = version(package)
         except PackageNotFoundError:  # lent by a path file, without its metadata
-            found[package] = "unknown"
-    return found
+            results[package] = "unknown"
+    return results
 
 
 def seen(queries: Iterable[str]) -> list[str]:
@@ -72,34 +72,34 @@ class Card:
         return Card.of(parse_json(text, FILE))
 
     @staticmethod
-    def of(said: dict[str, Any]) -> Card:
+    def of(values: dict[str, Any]) -> Card:
         """The card with these values; all that is wrong with them at once."""
-        if said.get("format") != FORMAT:
+        if values.get("format") != FORMAT:
             raise InputError(f"{FILE} is not a card of this format ({FORMAT}).")
         problems = Problems()
         for f in fields(Card):
             kinds = _KINDS[f.name]
-            if f.name not in said:
+            if f.name not in values:
                 continue
             # To Python true is a number; to a reader of the card it is not.
-            fits = isinstance(said[f.name], kinds) and not (isinstance(said[f.name], bool) and bool not in kinds)
+            fits = isinstance(values[f.name], kinds) and not (isinstance(values[f.name], bool) and bool not in kinds)
             problems.unless(fits, f"{FILE} has a {f.name!r} that is no {' or '.join(k.__name__ for k in kinds)}.")
         for name in ("base_fingerprint", "prompt_sha256"):
             problems.unless(
-                str(said.get(name, "")).replace("+", "").isalnum() or not said.get(name),
+                str(values.get(name, "")).replace("+", "").isalnum() or not values.get(name),
                 f"{FILE} has a {name!r} that is no hash.",
             )
         for name in ("prompt_tokens", "rank", "seed"):
-            value = said.get(name, 0)
+            value = values.get(name, 0)
             problems.unless(
                 not isinstance(value, int) or 0 <= value < 2**63,
                 f"{FILE} has {value} for {name!r}: it must be a count.",
             )
-        hashes = said["calibration"].get("seen", []) if isinstance(said.get("calibration"), dict) else []
+        hashes = values["calibration"].get("seen", []) if isinstance(values.get("calibration"), dict) else []
         fits = isinstance(hashes, list) and all(isinstance(each, str) for each in hashes)
         problems.unless(fits, f"{FILE} has a 'seen' in its 'calibration' that is no list of hashes.")
         problems.stop()
-        given = {f.name: said[f.name] for f in fields(Card) if f.name in said}
+        given = {f.name: values[f.name] for f in fields(Card) if f.name in values}
         if "versions" not in given:
             given["versions"] = {}
         return Card(**given)

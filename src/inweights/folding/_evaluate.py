@@ -118,11 +118,11 @@ def evaluate(
         after(f"measuring on {name}")
         examples = answered(frame, list(asked), seed, new=new, temperature=0.0)
         sets.append(measure(name, examples, fold, seed=seed, others=others, control=not sets))
-    found = accuracy(frame, fold, answers, after=after) if answers else {}
+    result = accuracy(frame, fold, answers, after=after) if answers else {}
     after("looking at unrelated text")
     side = side_effects(frame, fold.applied(frame.model))
     some = next((q[0] for q in queries.values() if q), answers[0][0] if answers else "Hello.")
-    return Fidelity(tuple(sets), found, side, savings(frame, some))
+    return Fidelity(tuple(sets), result, side, savings(frame, some))
 
 
 def accuracy(
@@ -142,26 +142,26 @@ def accuracy(
         raise InputError(f"Context, longest query and answer are {longest} tokens, but the model reads {model.window}.")
 
     def share(before: Sequence[int]) -> float:
-        said = sample(
+        texts = sample(
             model.model, before, asked, new=enough, temperature=0.0, seed=0,
             ends=frame.ended,
         )  # fmt: skip
-        right = [is_right(tok.decode(s, skip_special_tokens=True), a) for s, (_, a) in zip(said, answers, strict=True)]
+        right = [is_right(tok.decode(s, skip_special_tokens=True), a) for s, (_, a) in zip(texts, answers, strict=True)]
         return sum(right) / len(right)
 
-    found = {}
+    results = {}
     after("answering with the prompt")
-    found["prompted"] = share([*frame.before, *frame.folded])
+    results["prompted"] = share([*frame.before, *frame.folded])
     after("answering without it")
-    found["bare"] = share(frame.before)
+    results["bare"] = share(frame.before)
     after("answering with the fold")
     with fold.applied(model):
-        found["folded"] = share(frame.before)
-    return found
+        results["folded"] = share(frame.before)
+    return results
 
 
-def is_right(said: str, wanted: str) -> bool:
+def is_right(texts: str, wanted: str) -> bool:
     """Whether an answer is the wanted one, as a word and not only as its beginning."""
-    said, wanted = said.strip(), wanted.strip()
-    rest = said[len(wanted) : len(wanted) + 1]
-    return said.startswith(wanted) and not rest.isalnum()
+    texts, wanted = texts.strip(), wanted.strip()
+    rest = texts[len(wanted) : len(wanted) + 1]
+    return texts.startswith(wanted) and not rest.isalnum()

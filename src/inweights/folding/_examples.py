@@ -31,7 +31,7 @@ class Examples:
     frame: Frame
     queries: tuple[str, ...]
     asked: tuple[tuple[int, ...], ...]
-    said: tuple[tuple[int, ...], ...]
+    answers: tuple[tuple[int, ...], ...]
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -39,12 +39,12 @@ class Examples:
     @property
     def tokens(self) -> int:
         """How many answer tokens there are."""
-        return sum(map(len, self.said))
+        return sum(map(len, self.answers))
 
     def batch(self, chosen: list[int], width: int | None = None) -> Batch:
         """The chosen examples as a batch, padded to the longest of them, or to `width`."""
         before = self.frame.before
-        rows = [(*before, *self.asked[i], *self.said[i][:-1]) for i in chosen]
+        rows = [(*before, *self.asked[i], *self.answers[i][:-1]) for i in chosen]
         T = width or max(map(len, rows))
         ids = torch.zeros(len(rows), T, dtype=torch.long)
         real, answers = torch.zeros_like(ids, dtype=torch.bool), torch.zeros_like(ids, dtype=torch.bool)
@@ -57,24 +57,24 @@ class Examples:
 
     def batches(self, tokens: int = 1024) -> list[tuple[list[int], Batch]]:
         """All examples in batches of about so many tokens, alike in length; with each, which examples it holds."""
-        length = {i: len(self.asked[i]) + len(self.said[i]) for i in range(len(self))}
+        length = {i: len(self.asked[i]) + len(self.answers[i]) for i in range(len(self))}
         order = sorted(length, key=lambda i: (length[i], i))
-        found: list[list[int]] = []
+        results: list[list[int]] = []
         for i in order:
-            if found and length[i] * (len(found[-1]) + 1) <= tokens:
-                found[-1].append(i)
+            if results and length[i] * (len(results[-1]) + 1) <= tokens:
+                results[-1].append(i)
             else:
-                found.append([i])
-        return [(chosen, self.batch(chosen)) for chosen in found]
+                results.append([i])
+        return [(chosen, self.batch(chosen)) for chosen in results]
 
     def answer_rows(self) -> tuple[Tensor, Tensor]:
         """For every example the rows whose next token is an answer's, and a weight that is 0 on padding: `(n, R)`."""
-        most = max(map(len, self.said))
+        most = max(map(len, self.answers))
         index = torch.zeros(len(self), most, dtype=torch.long)
         weights = torch.zeros(len(self), most)
-        for i, (asked, said) in enumerate(zip(self.asked, self.said, strict=True)):
+        for i, (asked, answers) in enumerate(zip(self.asked, self.answers, strict=True)):
             first = len(self.frame.before) + len(asked) - 1
-            index[i, : len(said)] = torch.arange(first, first + len(said))
-            weights[i, : len(said)] = 1.0
+            index[i, : len(answers)] = torch.arange(first, first + len(answers))
+            weights[i, : len(answers)] = 1.0
         device = self.frame.model.device
         return index.to(device), weights.to(device)

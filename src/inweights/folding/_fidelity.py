@@ -47,8 +47,8 @@ def distance(
 ) -> Distance:
     """The bare model, or the model as it is while `changed` is active, against the prompted one."""
     index, weights = examples.answer_rows()
-    found = torch.zeros(3, len(examples), dtype=torch.float64)
-    found[2] = weights.sum(1)
+    result = torch.zeros(3, len(examples), dtype=torch.float64)
+    result[2] = weights.sum(1)
     net: Any = model.model
     with torch.no_grad(), changed or nullcontext():
         for chosen, batch in examples.batches(batch_tokens):
@@ -62,17 +62,17 @@ def distance(
             with at_head(model.model, both):
                 logits = net(input_ids=batch.ids, use_cache=False).logits
             kl, same = (x.view_as(w) * w for x in _apart(*logits.chunk(2)))
-            found[0, chosen], found[1, chosen] = kl.sum(1).cpu().double(), same.sum(1).cpu().double()
-    return Distance(*found)
+            result[0, chosen], result[1, chosen] = kl.sum(1).cpu().double(), same.sum(1).cpu().double()
+    return Distance(*result)
 
 
 def _apart(ours: Tensor, theirs: Tensor, rows: int = 256) -> tuple[Tensor, Tensor]:
     """KL(theirs ‖ ours) and whether both choose the same token, row by row; a few rows at a time, to save memory."""
-    found = []
+    results = []
     for a, b in zip(ours.split(rows), theirs.split(rows), strict=True):
         la, lb = a.float().log_softmax(-1), b.float().log_softmax(-1)
-        found.append(((lb.exp() * (lb - la)).sum(-1), la.argmax(-1) == lb.argmax(-1)))
-    kl, same = zip(*found, strict=True)
+        results.append(((lb.exp() * (lb - la)).sum(-1), la.argmax(-1) == lb.argmax(-1)))
+    kl, same = zip(*results, strict=True)
     return torch.cat(kl), torch.cat(same)
 
 

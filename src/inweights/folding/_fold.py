@@ -22,12 +22,12 @@ def matrices(model: Model) -> dict[str, tuple[int, int]]:
     """`{module: (out, in)}` of every layer that a LoRA adapter can change, whichever way it stores its matrix."""
     from transformers.pytorch_utils import Conv1D
 
-    found = {}
+    results = {}
     for name, module in model.model.named_modules():
         if isinstance(module, nn.Linear | Conv1D):
             rows, columns = module.weight.shape
-            found[name] = (columns, rows) if is_transposed(model, name) else (rows, columns)
-    return found
+            results[name] = (columns, rows) if is_transposed(model, name) else (rows, columns)
+    return results
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +73,11 @@ class Fold:
     def norms(self, model: Model) -> dict[str, float]:
         """`‖ΔW‖_F / ‖W‖_F` of each parameter."""
         self.require_fit(model)
-        found = {}
+        results = {}
         for name, update in self.updates.items():
             size = torch.linalg.vector_norm(to_float64(model.model.get_parameter(name).detach()))
-            found[name] = float(update.frobenius()) / float(size)
-        return found
+            results[name] = float(update.frobenius()) / float(size)
+        return results
 
     # --- what it does -------------------------------------------------------------------------------
 
@@ -131,8 +131,8 @@ class Fold:
         """Random updates of the same matrices, columns and norms: the control that must do nothing useful."""
         generator = torch.Generator().manual_seed(seed)
         drawn = {name: update.random_like(generator) for name, update in self.updates.items()}
-        said = replace(self.card, method=f"random, norms of: {self.card.method}", seed=seed, fidelity=None)
-        return replace(self, updates=drawn, card=said)
+        text = replace(self.card, method=f"random, norms of: {self.card.method}", seed=seed, fidelity=None)
+        return replace(self, updates=drawn, card=text)
 
     def combined(self, other: Fold, rank: int | None = None) -> tuple[Fold, float]:
         """The sum of two folds of one model, each matrix cut back to `rank`, and the relative error of the cut.
@@ -145,7 +145,7 @@ class Fold:
         bases = {b for b in (self.card.base_fingerprint, other.card.base_fingerprint) if b}
         if len(bases) > 1:
             raise InputError("These two folds were made for different weights: their updates do not add up.")
-        found: dict[str, Update] = {}
+        results: dict[str, Update] = {}
         lost = total = 0.0
         for name in {**self.updates, **other.updates}:
             both = [fold.updates[name] for fold in (self, other) if name in fold.updates]
@@ -153,30 +153,30 @@ class Fold:
             place = both[0].u.device
             wide = [update.remade(*map(to_float64, update.to(place).factors)) for update in both]
             cut, kept, dropped = _cut(wide[0] if len(wide) == 1 else wide[0] + wide[1], rank)
-            found[name] = cut.to(torch.promote_types(both[0].u.dtype, both[-1].u.dtype)).to(place)
+            results[name] = cut.to(torch.promote_types(both[0].u.dtype, both[-1].u.dtype)).to(place)
             lost, total = lost + dropped, total + kept + dropped
-        summed = replace(self, updates=found, card=self.card.beside(other.card, rank))
+        summed = replace(self, updates=results, card=self.card.beside(other.card, rank))
         return summed, math.sqrt(lost / total) if total else 0.0
 
     def trimmed(self, energy: float) -> Fold:
         """Each update cut to the lowest rank that keeps this share of its squared norm."""
         if not 0 < energy <= 1:
             raise InputError(f"`energy` is {energy}, but must be above 0 and at most 1.")
-        found = {}
+        results = {}
         for name, update in self.updates.items():
             s = to_float64(update.singular_values()).square()
             rank = 1 + int((s.cumsum(-1) < energy * s.sum() * (1 - 1e-12)).sum())
-            found[name] = _cut(update, min(rank, len(s)))[0]
-        largest = max(u.columns for u in found.values())
-        return replace(self, updates=found, card=replace(self.card, rank=largest, fidelity=None))
+            results[name] = _cut(update, min(rank, len(s)))[0]
+        largest = max(u.columns for u in results.values())
+        return replace(self, updates=results, card=replace(self.card, rank=largest, fidelity=None))
 
     # --- files --------------------------------------------------------------------------------------
 
     def _for(self, model: Model | None) -> Model:
-        found = model or self.model
-        if found is None:
+        result = model or self.model
+        if result is None:
             raise InputError("This fold was made without a model at hand: say which `model` it is for.")
-        return found
+        return result
 
     def factors(self, model: Model) -> Factors:
         """`{module: (A, B)}` with `ΔW = B A`: shapes `(r, in)` and `(out, r)`, as adapters hold them."""

@@ -148,13 +148,13 @@ def _tensors(
     path = _file(folder, WEIGHTS, problems)
     if path is None:
         return {}
-    found: dict[str, dict[str, Tensor]] = {}
+    results: dict[str, dict[str, Tensor]] = {}
     try:
         # No adapter is larger than the whole model in float64, and the header.
         header = read_safetensors_header(path, "The adapter", limit=model_bytes + (1 << 20), fix=AGAIN)
         with safe_open(path, framework="pt") as file:
             for name, module, side in _factors(header, known, problems):
-                found.setdefault(module, {})[side] = factor = file.get_tensor(name).float()
+                results.setdefault(module, {})[side] = factor = file.get_tensor(name).float()
                 finite = bool(torch.isfinite(factor).all())
                 problems.unless(finite, f"{WEIGHTS} has NaN or infinite entries in {name!r}.")
     except InputError as error:
@@ -163,7 +163,7 @@ def _tensors(
     except (SafetensorError, OSError) as error:
         problems.unless(False, f"{WEIGHTS} is not a whole safetensors file ({error}): {AGAIN}.")
         return {}
-    return found
+    return results
 
 
 def _factors(header: Header, known: dict[str, tuple[int, int]], problems: Problems) -> Iterator[tuple[str, str, str]]:
@@ -197,13 +197,13 @@ def _updates(
     config: dict[str, Any], tensors: dict[str, dict[str, Tensor]], model: Model, problems: Problems
 ) -> dict[str, Update]:
     """The updates with PEFT's scaling, `alpha / r` or `alpha / √r`, multiplied in."""
-    found: dict[str, Update] = {}
+    results: dict[str, Update] = {}
     ranks, alphas = Values(config, "rank_pattern", "r"), Values(config, "alpha_pattern", "lora_alpha")
     matches = (len(ranks) + len(alphas)) * len(tensors)
     if not problems.unless(
         matches <= MAX_MATCHES, f"{CONFIG} has too many patterns for {len(tensors)} layers: name each layer once."
     ):
-        return found
+        return results
     for module, sides in tensors.items():
         A, B = sides["A"], sides["B"]
         rank, given = A.shape[0], ranks.of(module)
@@ -216,5 +216,5 @@ def _updates(
         problems.unless(bool(torch.isfinite(scaled).all()), f"The scaling of {module!r} makes it infinite.")
         if B.shape[1] == rank:
             name = f"{module}.weight"
-            found[name] = Update(scaled.to(model.device), A.mT.contiguous().to(model.device), name)
-    return found
+            results[name] = Update(scaled.to(model.device), A.mT.contiguous().to(model.device), name)
+    return results

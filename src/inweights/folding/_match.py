@@ -111,14 +111,14 @@ class Fit:
 
         forward = self.lora.merged if self.steps.graph else self.lora.beside
         net, names = self.model.model, self.model.anatomy.names
-        with block_outputs(net, names, keep) as said, at_head(net, both):
+        with block_outputs(net, names, keep) as outputs, at_head(net, both):
             logits = forward(input_ids=ids, use_cache=False).logits
         student, teacher = logits.chunk(2)
         flat = weights.flatten()
         divergence: Tensor = Divergence.apply(student, teacher.detach(), flat)
         if not self.steps.match:
-            return divergence, divergence.detach().new_zeros(len(said))
-        missed = (torch.stack(said, 2) - inner).float().square().mean(-1).flatten(0, 1)
+            return divergence, divergence.detach().new_zeros(len(outputs))
+        missed = (torch.stack(outputs, 2) - inner).float().square().mean(-1).flatten(0, 1)
         return divergence, (flat / flat.sum()) @ missed
 
     def step(self) -> None:
@@ -144,18 +144,18 @@ def fit(
     after: Callable[[int], None] = lambda _: None,
 ) -> list[float]:
     """Goes down the gradient; the factors in `lora` are fitted in place. Returns the divergence at every step."""
-    lengths = [len(q) + len(a) for q, a in zip(examples.asked, examples.said, strict=True)]
+    lengths = [len(q) + len(a) for q, a in zip(examples.asked, examples.answers, strict=True)]
     order = _order(lengths, steps, seed)
     doing = Fit(model, examples, teacher, lora, steps)
     # What each term is for the bare model, over some 32 examples: a batch of four, alike in length, is no measure.
     some = order[: max(1, 32 // len(order[0]))]
     with torch.no_grad():
-        found = []
+        results = []
         for chosen in some:
             doing.load(chosen)
-            found.append(doing.terms())
-        doing.scale = torch.stack([d for d, _ in found]).mean().clamp_min(1e-6)
-        doing.gaps = torch.stack([m for _, m in found]).mean(0).clamp_min(1e-12)
+            results.append(doing.terms())
+        doing.scale = torch.stack([d for d, _ in results]).mean().clamp_min(1e-6)
+        doing.gaps = torch.stack([m for _, m in results]).mean(0).clamp_min(1e-12)
     losses = []
     with fused_norms(model.model) if steps.graph else nullcontext():
         replay = _captured(doing) if steps.graph else doing.step
@@ -182,12 +182,12 @@ def _order(lengths: list[int], steps: Steps, seed: int) -> list[list[int]]:
     line: list[int] = []
     while len(line) < size * steps.count:
         line += torch.randperm(len(lengths), generator=generator).tolist()
-    found: list[list[int]] = []
-    while len(found) < steps.count:
-        pool = sorted(line[len(found) * size : (len(found) + 8) * size], key=lambda i: lengths[i])
+    results: list[list[int]] = []
+    while len(results) < steps.count:
+        pool = sorted(line[len(results) * size : (len(results) + 8) * size], key=lambda i: lengths[i])
         batches = [pool[k : k + size] for k in range(0, len(pool) - size + 1, size)]
-        found += [batches[k] for k in torch.randperm(len(batches), generator=generator).tolist()]
-    return found[: steps.count]
+        results += [batches[k] for k in torch.randperm(len(batches), generator=generator).tolist()]
+    return results[: steps.count]
 
 
 def _captured(doing: Fit) -> Callable[[], None]:

@@ -83,28 +83,28 @@ def solve_updates(
     low = low or working(model)
     wait(model)
     start = time.perf_counter()
-    found: dict[str, Update] = {}
+    results: dict[str, Update] = {}
     stepping = 0.0
     if method in ("closed", "polish"):
-        found = closed_form(model, examples, rank=rank, after=after)
+        results = closed_form(model, examples, rank=rank, after=after)
     elif method == "vector":
-        found = thought_vector(model, examples)
+        results = thought_vector(model, examples)
     elif method == "mean":
-        found = mean_rank_one(model, examples, rank=rank)
+        results = mean_rank_one(model, examples, rank=rank)
     if method in ("match", "polish", "distil"):
         how = steps or (DISTILLED if method == "distil" else steps_for(model, len(examples)))
         if method == "polish" and steps is None:
             how = replace(how, rate=how.rate / 4)  # a good start is lost at the rate that a start from nothing needs
         teacher = prompted(low, examples, blocks=how.match > 0, batch_tokens=batch_tokens(low))
-        lora = Lora(low, rank, seed, found, merged=how.graph)
+        lora = Lora(low, rank, seed, results, merged=how.graph)
         wait(model)
         begun = time.perf_counter()
         fit(low, examples, teacher, lora, how, seed=seed, after=lambda k: after(k, how.count))
-        found = lora.updates()
+        results = lora.updates()
         wait(model)
         stepping = time.perf_counter() - begun
     wait(model)
-    return Solved(found, time.perf_counter() - start, stepping)
+    return Solved(results, time.perf_counter() - start, stepping)
 
 
 def batch_tokens(model: Model) -> int:

@@ -75,19 +75,19 @@ def look(walk: Walk, k: int, part: Part, batch: int, *, until: Until = "out", sk
     With `skip` the hidden states of the walk are the stream after attention already, and no attention is run.
     """
     net, x = walk.chain.net, walk[batch]
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     controls = {"fed": part.attention, "read": part.inputs[0] if part.inputs else None, "inner": part.last}
     roles = {control.name: role for role, control in controls.items() if control}
 
     def note(p: Product) -> Tensor | None:
-        found[roles[p.name]] = p.x.reshape(*x.shape[:2], -1)
+        results[roles[p.name]] = p.x.reshape(*x.shape[:2], -1)
         if roles[p.name] == until:
             raise Stop
         return None
 
     def entering(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         stream = args[0] if args else next(iter(kwargs.values()))
-        found["stream"] = stream.reshape(x.shape)  # some blocks flatten their tokens
+        results["stream"] = stream.reshape(x.shape)  # some blocks flatten their tokens
         if until == "stream":
             raise Stop
 
@@ -99,10 +99,10 @@ def look(walk: Walk, k: int, part: Part, batch: int, *, until: Until = "out", sk
             stack.enter_context(standing_in(net.get_submodule(part.child), lambda *_, **__: nothing))
         try:
             with Tape({name: net.get_parameter(name) for name in roles}, note):
-                found["out"] = walk.run(k, batch)
+                results["out"] = walk.run(k, batch)
         except Stop:
             pass
-    return Seen(**found)
+    return Seen(**results)
 
 
 def parts_of(model: Model) -> list[Part]:
@@ -111,13 +111,13 @@ def parts_of(model: Model) -> list[Part]:
     blocks = [b for b in model.anatomy.blocks if b.tail != "head"]
     # A matrix in two blocks is counted twice.
     uses = Counter(p.data_ptr() for b in blocks for p in net.get_submodule(b.name).parameters())
-    found = []
+    results = []
     for b in blocks:
         shared = any(uses[net.get_parameter(c.name).data_ptr()] > 1 for c in (*b.inputs, *b.outputs))
         reason = _why_not(b) or ("it shares its matrices with another block" if shared else "")
         last = None if reason else b.outputs[0]
-        found.append(Part(b.name, entry=b.entry, inputs=b.inputs, last=last, reason=reason))
-    return found
+        results.append(Part(b.name, entry=b.entry, inputs=b.inputs, last=last, reason=reason))
+    return results
 
 
 def left_out(model: Model) -> dict[str, str]:
@@ -127,13 +127,13 @@ def left_out(model: Model) -> dict[str, str]:
 
 def with_attention(chain: Chain, parts: list[Part]) -> list[Part]:
     """The same parts with the matrices of their attention, where they have one, from a short forward."""
-    found = []
+    results = []
     with Store() as store:
         walk = Walk(chain, [probe(chain.net)], store, "probe")
         for k, part in enumerate(parts):
-            found.append(_attending(walk, k, part) if part.entry and not part.reason else part)
+            results.append(_attending(walk, k, part) if part.entry and not part.reason else part)
             walk.advance(k)
-    return found
+    return results
 
 
 def _why_not(block: Block) -> str:

@@ -52,8 +52,8 @@ class RidgeFit:
             L, broken = torch.linalg.cholesky_ex(damped)
             if not int(broken):
                 if penalty > self.penalty:
-                    said = f"The ridge of {self.penalty:.0e} is too small for {self.name}: {penalty:.0e} was taken."
-                    warnings.warn(said, RuntimeWarning, stacklevel=2)
+                    outputs = f"The ridge of {self.penalty:.0e} is too small for {self.name}: {penalty:.0e} was taken."
+                    warnings.warn(outputs, RuntimeWarning, stacklevel=2)
                 return torch.cholesky_solve(self.R.mT, L).mT, L
             penalty *= 10
         raise InputError(f"{self.name} cannot be fitted: its inputs are too badly scaled for this precision.")

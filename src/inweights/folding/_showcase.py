@@ -47,12 +47,15 @@ def fold_showcase(
 def answers(model: Model, context: str, fold: Fold, questions: tuple[str, ...], new: int) -> dict[str, dict[str, str]]:
     """Greedy answers: prompted, bare and folded, by question."""
     frame = Frame.of(model, context)
-    said = {"prompted": answered(frame, questions, new=new, temperature=0.0).said, "bare": _bare(frame, questions, new)}
+    outputs = {
+        "prompted": answered(frame, questions, new=new, temperature=0.0).answers,
+        "bare": _bare(frame, questions, new),
+    }
     with fold.applied(model):
-        said["folded"] = _bare(frame, questions, new)
+        outputs["folded"] = _bare(frame, questions, new)
     words = model.tokenizer
     return {
-        q: {who: words.decode(ids[i], skip_special_tokens=True).strip() for who, ids in said.items()}
+        q: {who: words.decode(ids[i], skip_special_tokens=True).strip() for who, ids in outputs.items()}
         for i, q in enumerate(questions)
     }
 

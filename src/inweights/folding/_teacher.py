@@ -47,15 +47,15 @@ def prompted(model: Model, examples: Examples, *, blocks: bool = False, batch_to
             def keep(h: Tensor, rows: Tensor = rows) -> Tensor:
                 return pick(h, rows) if blocks else h[:0]
 
-            with block_outputs(net, model.anatomy.names, keep) as said, at_head(net, take):
+            with block_outputs(net, model.anatomy.names, keep) as outputs, at_head(net, take):
                 _forward(net, ids, widened(start.past_key_values, len(chosen)), len(shared))
             if last is None:
                 last = seen[0].new_zeros(len(examples), *seen[0].shape[1:])
                 if blocks:
-                    inner = last.new_zeros(*last.shape[:2], len(said), last.shape[-1])
+                    inner = last.new_zeros(*last.shape[:2], len(outputs), last.shape[-1])
             last[chosen] = seen[0]
             if blocks:
-                inner[chosen] = torch.stack(said, 2)
+                inner[chosen] = torch.stack(outputs, 2)
     assert last is not None
     return Teacher(last, inner)
 

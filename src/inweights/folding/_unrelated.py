@@ -70,10 +70,10 @@ def _logs(frame: Frame, ids: list[int], skip: int) -> Tensor:
 
 
 def _kl(ours: list[Tensor], theirs: list[Tensor]) -> float:
-    found = [(a.exp() * (a - b)).sum(-1) for a, b in zip(ours, theirs, strict=True)]
-    return float(torch.cat(found).mean())
+    results = [(a.exp() * (a - b)).sum(-1) for a, b in zip(ours, theirs, strict=True)]
+    return float(torch.cat(results).mean())
 
 
 def _perplexity(logs: list[Tensor], texts: list[list[int]]) -> float:
-    said = [lp[:-1].gather(-1, torch.tensor(ids[1:]).unsqueeze(-1)) for lp, ids in zip(logs, texts, strict=True)]
-    return float((-torch.cat(said).mean()).exp())
+    outputs = [lp[:-1].gather(-1, torch.tensor(ids[1:]).unsqueeze(-1)) for lp, ids in zip(logs, texts, strict=True)]
+    return float((-torch.cat(outputs).mean()).exp())

@@ -53,7 +53,7 @@ def curves(
 
     `UNITS` says what they are. Points where there is nothing to know are not numbers.
     """
-    found: dict[str, list[Tensor]] = {name: [] for name in predictors}
+    results: dict[str, list[Tensor]] = {name: [] for name in predictors}
     for first in range(0, prompts, 256):
         draw = Draw(TEST - seed, 0, min(256, prompts - first), first=first, device=device, dtype=dtype)
         sample = (source or task).sample(draw, points)
@@ -64,9 +64,9 @@ def curves(
             each = errors(task.loss, answers, target, task.power if power is None else power)
             if sample.scored is not None:
                 each = each.where(sample.scored, torch.nan)
-            found[name].append(each.cpu())
+            results[name].append(each.cpu())
             after(name, draw.rows)
-    return {name: torch.cat(each) for name, each in found.items()}
+    return {name: torch.cat(each) for name, each in results.items()}
 
 
 def shifted_power(source: PromptSource, points: int, *, prompts: int = 1280, seed: int = 0) -> float:

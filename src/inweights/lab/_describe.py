@@ -89,13 +89,13 @@ def described(name: str) -> list[Kind | Formula]:
     known = {*recipe_names(), *(n for registry in REGISTRIES.values() for n in registry)}
     if base in recipe_names() and seed.isdecimal():
         return [_recipe(base, RECIPES / f"{base}.toml", int(seed))]
-    found: list[Kind | Formula] = [_recipe(name, RECIPES / f"{name}.toml")] if name in recipe_names() else []
-    found += [_kind(what, registry, name) for what, registry in REGISTRIES.items() if name in registry]
-    if not found and path.exists():
+    results: list[Kind | Formula] = [_recipe(name, RECIPES / f"{name}.toml")] if name in recipe_names() else []
+    results += [_kind(what, registry, name) for what, registry in REGISTRIES.items() if name in registry]
+    if not results and path.exists():
         return [_folder(name)]
-    if not found:
+    if not results:
         raise unknown("recipe, task, shift, model or predictor", name, sorted(known))
-    return found
+    return results
 
 
 def _kind(what: str, registry: Registry[Any], name: str) -> Kind:
@@ -139,13 +139,13 @@ def _about(kind: type) -> str:
 
 def _recipe(name: str, path: Path, seed: int | None = None) -> Formula:
     recipe = read(name)
-    said = read_text(path, "The recipe")
+    text = read_text(path, "The recipe")
     defaults = {k: f.default for k, f in Recipe.model_fields.items() if k not in recipe.model_fields_set}
     seeds = zoo.seeds(name) if path.parent == RECIPES else []
     if seed is not None and seed not in seeds:
         zoo.find(f"{name}@{seed}")  # which says that it is not there
     trained = tuple(_training(name, s, recipe) for s in seeds if seed in (None, s))
-    return Formula("recipe", name, recipe, said, defaults, _parameters(recipe), trained)
+    return Formula("recipe", name, recipe, text, defaults, _parameters(recipe), trained)
 
 
 def _training(name: str, seed: int, recipe: Recipe) -> TrainingNote:

@@ -41,11 +41,11 @@ class Own:
 
 def load_own(paths: Iterable[Path] | None) -> tuple[Own, ...]:
     """Runs these files and enters what they hold, each once."""
-    found = []
+    results = []
     for path in paths or ():
-        found.append(Own(str(path), read_text(path, "The file of --load")))
-    enter(found)
-    return tuple(found)
+        results.append(Own(str(path), read_text(path, "The file of --load")))
+    enter(results)
+    return tuple(results)
 
 
 def enter(files: Iterable[Own]) -> None:
@@ -84,12 +84,12 @@ def _run(own: Own) -> None:
 
 def _last_line(error: BaseException, path: str) -> int | None:
     """The line of this file from which the error came."""
-    found, trace = None, error.__traceback__
+    result, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == path:
-            found = trace.tb_lineno
+            result = trace.tb_lineno
         trace = trace.tb_next
-    return found
+    return result
 
 
 def _try(name: str) -> None:
@@ -100,8 +100,8 @@ def _try(name: str) -> None:
         if " needs " in str(error):  # settings without a default: it is tried with those of a recipe
             return
         raise InputError(f"the task {name!r} cannot be made: {error}") from None
-    if found := faults(task, POINTS):
-        raise InputError(" ".join(f"the task {name!r} {fault}." for fault in found))
+    if result := faults(task, POINTS):
+        raise InputError(" ".join(f"the task {name!r} {fault}." for fault in result))
 
 
 def is_own(kind: object) -> bool:
@@ -127,29 +127,29 @@ def faults(task: Task, points: int) -> list[str]:
     labels = (ROWS, points) if task.outputs == 1 or task.loss == "tokens" else (ROWS, points, task.outputs)
     clean = one.hidden.get("clean")
     shapes = [
-        f"draws {what} of shape {tuple(found.shape)}, but must draw {wanted}"
-        for what, found, wanted in (("inputs", one.xs, inputs), ("labels", one.ys, labels))
-        if tuple(found.shape) != wanted
+        f"draws {what} of shape {tuple(results.shape)}, but must draw {wanted}"
+        for what, results, wanted in (("inputs", one.xs, inputs), ("labels", one.ys, labels))
+        if tuple(results.shape) != wanted
     ]
     if task.loss != "tokens" and (clean is None or clean.shape != one.ys.shape):
         shapes.append("must give its labels without noise as `clean` beside what is hidden")
     if shapes:
         return shapes
-    found = []
+    results = []
     if not (torch.equal(one.xs, two.xs) and torch.equal(one.ys, two.ys)):
-        found.append("gives other numbers for the same draw: take all that is random from `draw`")
+        results.append("gives other numbers for the same draw: take all that is random from `draw`")
     elif not torch.allclose(alone.ys[0].double(), one.ys[3].double(), rtol=1e-3, atol=1e-5):
-        found.append("gives a prompt other labels alone than beside others: no prompt may depend on the rest")
+        results.append("gives a prompt other labels alone than beside others: no prompt may depend on the rest")
     if not (one.xs.isfinite().all() and one.ys.isfinite().all()):
-        found.append("draws numbers that are not finite")
+        results.append("draws numbers that are not finite")
     elif task.loss == "squared" and clean is not None:
         mean, spread = power(task, points)
         if abs(mean - task.power) > 4 * spread and not 0.8 < mean / task.power < 1.25:
-            found.append(
+            results.append(
                 f"says that its `power` is {task.power:.4g}, but the mean square of its labels without noise is "
                 f"{mean:.4g} ± {spread:.2g}"
             )
-    return found
+    return results
 
 
 def power(task: Task, points: int = POINTS, prompts: int = 1024) -> tuple[float, float]:

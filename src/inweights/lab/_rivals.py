@@ -30,24 +30,24 @@ def rivals(task: Task) -> dict[str, Predictor]:
         return {}
     if task.loss == "logistic":
         return {"logistic": LogisticPredictor(), "ols": OLS(), "nearest": Nearest()}
-    found: dict[str, Predictor] = {"zero": Zero(), "averaging": Averaging(), "ols": OLS(), "nearest": Nearest()}
+    results: dict[str, Predictor] = {"zero": Zero(), "averaging": Averaging(), "ols": OLS(), "nearest": Nearest()}
     if isinstance(task, Hetero):
-        found["weighted-ridge"] = WeightedRidge(prior=task.variances, noise=task.noise or SMALL)
+        results["weighted-ridge"] = WeightedRidge(prior=task.variances, noise=task.noise or SMALL)
     elif isinstance(task, Linear) and task.noise > SMALL:
         spread = task.spread if isinstance(task, Scaled) else 1.0
-        found["ridge"] = Ridge(penalty=(task.noise / spread) ** 2)  # Bayes' answer where weights are normal
+        results["ridge"] = Ridge(penalty=(task.noise / spread) ** 2)  # Bayes' answer where weights are normal
     if isinstance(task, MixedNoise):
-        found |= {f"ridge, noise {s:g}": Ridge(penalty=task.dims * s**2) for s in task.levels if s}
+        results |= {f"ridge, noise {s:g}": Ridge(penalty=task.dims * s**2) for s in task.levels if s}
     if isinstance(task, Sparse):
-        found["lasso"] = Lasso(penalty=0.01)
+        results["lasso"] = Lasso(penalty=0.01)
     if isinstance(task, Pool):
-        found["dmmse"] = DiscreteMMSE(pool=task.weights(), noise=task.noise or SMALL)
+        results["dmmse"] = DiscreteMMSE(pool=task.weights(), noise=task.noise or SMALL)
     if isinstance(task, tasks.Tree):
-        found["tree"] = RegressionTree(depth=task.depth, signs=True)
+        results["tree"] = RegressionTree(depth=task.depth, signs=True)
     if isinstance(task, tasks.Relu):
-        found["network"] = Network()
+        results["network"] = Network()
     if isinstance(task, tasks.Kernel):
-        found["kernel-ridge"] = KernelRidge(scale=task.scale, penalty=max(task.noise**2, SMALL))
+        results["kernel-ridge"] = KernelRidge(scale=task.scale, penalty=max(task.noise**2, SMALL))
     if isinstance(task, tasks.Sine):
-        found["kernel-ridge"] = KernelRidge(penalty=SMALL)
-    return found if task.outputs == 1 else {name: Outputs(of=p) for name, p in found.items()}
+        results["kernel-ridge"] = KernelRidge(penalty=SMALL)
+    return results if task.outputs == 1 else {name: Outputs(of=p) for name, p in results.items()}

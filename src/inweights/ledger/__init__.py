@@ -6,7 +6,7 @@
 from inweights.ledger._cache import Kept as Kept
 from inweights.ledger._claim import CLAIMS as CLAIMS
 from inweights.ledger._claim import Claim as Claim
-from inweights.ledger._claim import Found as Found
+from inweights.ledger._claim import Measurement as Measurement
 from inweights.ledger._claim import Paper as Paper
 from inweights.ledger._claim import Plot as Plot
 from inweights.ledger._claim import claim as claim

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from inweights._fetch import cache as cache_folder
 from inweights._files import write_atomic
 from inweights._read import CACHE_LIMIT, read_json
-from inweights.ledger._claim import Claim, Found, Numbers
+from inweights.ledger._claim import Claim, Measurement, Numbers
 from inweights.ledger._code import made_by
 from inweights.ledger._json import dumps, loads
 from inweights.ledger._trial import Trial
@@ -37,19 +37,24 @@ class Kept:
 
     @classmethod
     def of(
-        cls, found: Found | None, outcome: str, message: str, seconds: float, made_with: dict[str, str] | None = None
+        cls,
+        result: Measurement | None,
+        outcome: str,
+        message: str,
+        seconds: float,
+        made_with: dict[str, str] | None = None,
     ) -> Kept:
         made_with = made_with or {}
-        if found is None:
+        if result is None:
             return cls(outcome, message, {}, None, {}, seconds, made_with)
-        quantities = {name: (_list(v), None if c is None else _list(c)) for name, (v, c) in found.quantities.items()}
+        quantities = {name: (_list(v), None if c is None else _list(c)) for name, (v, c) in result.quantities.items()}
         plot = None
-        if found.plot is not None:
-            plot = asdict(found.plot) | {
-                "x": _list(found.plot.x),
-                "lines": {name: _list(line) for name, line in found.plot.lines.items()},
+        if result.plot is not None:
+            plot = asdict(result.plot) | {
+                "x": _list(result.plot.x),
+                "lines": {name: _list(line) for name, line in result.plot.lines.items()},
             }
-        told = {k: float(v) for k, v in found.told.items()}
+        told = {k: float(v) for k, v in result.reported.items()}
         return cls(outcome, message, quantities, plot, told, seconds, made_with)
 
 

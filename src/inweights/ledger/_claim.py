@@ -51,21 +51,21 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Found:
+class Measurement:
     """What one trial of a claim found.
 
     - `quantities[name]` is `(value, control)`: the same measurement in the world of the claim and in one where it is
       false. A number, or one for each unit (prompt, item) of the trial. A control is None where the criteria ask for
       none.
-    - `told`: numbers beside it that nothing hangs on, e.g. what the paper itself reports.
+    - `reported`: further numbers that no verdict depends on, e.g. what the paper itself gives.
     """
 
     quantities: Mapping[str, tuple[Numbers, Numbers | None]]
     plot: Plot | None = None
-    told: Mapping[str, float] = field(default_factory=dict)
+    reported: Mapping[str, float] = field(default_factory=dict)
 
 
-Measure = Callable[["Trial"], Found]
+Measure = Callable[["Trial"], Measurement]
 
 
 @dataclass(frozen=True)

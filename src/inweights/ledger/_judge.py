@@ -63,15 +63,15 @@ Samples = Sequence[Sequence[float]]
 """For each trial its numbers: one, or one for each unit."""
 
 
-def judge(criteria: Criteria, found: dict[str, tuple[Samples, Samples | None]]) -> tuple[Verdict, dict[str, Judged]]:
+def judge(criteria: Criteria, result: dict[str, tuple[Samples, Samples | None]]) -> tuple[Verdict, dict[str, Judged]]:
     """The verdict of a claim, and of each of its quantities.
 
     One that fails, its own control being as it should, is enough to fail; all must pass to pass. A control that does
     not fail is never a pass.
     """
-    if set(found) != set(criteria.quantities):
-        raise ValueError(f"found {sorted(found)}, but the criteria are about {sorted(criteria.quantities)}")
-    judged = {name: _judged(c, *found[name]) for name, c in criteria.quantities.items()}
+    if set(result) != set(criteria.quantities):
+        raise ValueError(f"found {sorted(result)}, but the criteria are about {sorted(criteria.quantities)}")
+    judged = {name: _judged(c, *result[name]) for name, c in criteria.quantities.items()}
     verdicts = {j.verdict for j in judged.values()}
     loose = any(j.why for j in judged.values())
     failed = [criteria.quantities[name] for name, j in judged.items() if j.verdict is Verdict.FAIL]
@@ -115,13 +115,13 @@ def mean(samples: Samples, others: Samples | None = None) -> Interval:
     No interval is cut to the least and the largest number that were seen: the mean of many more may lie beyond those of
     five. It is cut where the criteria name a range, and shares end at 0 and 1.
     """
-    found = resampled([torch.tensor(trial, dtype=torch.float64) for trial in samples])
+    result = resampled([torch.tensor(trial, dtype=torch.float64) for trial in samples])
     units = [n for trial in samples for n in trial]
     both = {*units, *(n for trial in others or () for n in trial)}
     if not (set(units) <= {0.0, 1.0} and (len(units) > len(samples) or both == {0.0, 1.0})):
-        return found
+        return result
     wilson = stats.binomtest(int(sum(units)), len(units)).proportion_ci(method="wilson")
-    return Interval(found.value, min(found.low, wilson.low), max(found.high, wilson.high)).within(SHARE)
+    return Interval(result.value, min(result.low, wilson.low), max(result.high, wilson.high)).within(SHARE)
 
 
 def _worst(bound: Bound, samples: Samples) -> Interval:
@@ -136,8 +136,8 @@ def _best(bound: Bound, samples: Samples) -> Interval:
 
 def _extreme(samples: Samples, by: Callable[[float], float]) -> Interval:
     numbers = [n for trial in samples for n in trial]
-    found = math.nan if any(map(math.isnan, numbers)) else max(numbers, key=by)
-    return Interval(found, found, found)
+    result = math.nan if any(map(math.isnan, numbers)) else max(numbers, key=by)
+    return Interval(result, result, result)
 
 
 def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interval:
@@ -166,5 +166,5 @@ def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interva
 
 def band(lines: Tensor) -> tuple[list[float], list[float], list[float]]:
     """Mean, low and high of `(trials, points)`."""
-    found = bootstrap(lines)
-    return found.mean.tolist(), found.low.tolist(), found.high.tolist()
+    result = bootstrap(lines)
+    return result.mean.tolist(), result.low.tolist(), result.high.tolist()

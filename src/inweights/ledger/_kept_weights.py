@@ -26,8 +26,8 @@ def kept(name: str, train: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tens
         content = path.read_bytes()
         if hashlib.sha256(content[DIGEST:]).digest() == content[:DIGEST]:
             return load(content[DIGEST:])
-    found = dict(train())
-    content = save(found)
+    results = dict(train())
+    content = save(results)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, hashlib.sha256(content).digest() + content)
-    return found
+    return results

@@ -75,16 +75,16 @@ class Package:
     @cached_property
     def modules(self) -> dict[str, Module]:
         """All of them, by their names."""
-        found = {}
+        results = {}
         for path in sorted(self.home.rglob("*.py")):
             parts = (self.home.name, *path.relative_to(self.home).with_suffix("").parts)
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            found[name] = Module()
+            results[name] = Module()
             for statement in ast.parse(path.read_text(encoding="utf-8")).body:
-                found[name].take(statement)
+                results[name].take(statement)
         if self.given:
-            found[self.given.module].divide(self.given.name)
-        return found
+            results[self.given.module].divide(self.given.name)
+        return results
 
     def find(self, module: str, name: str) -> Place | str | None:
         """What a name in a module stands for: a definition, or a module of this package; None if it is from outside."""
@@ -153,27 +153,27 @@ def imports(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, tuple[str, str]]]:
 
 def bound(nodes: Sequence[ast.AST]) -> set[str]:
     """The names that statements bind where they stand, and not in functions or classes inside of them."""
-    found: set[str] = set()
+    results: set[str] = set()
     elsewhere: set[str] = set()
     todo = list(nodes)
     while todo:
         node = todo.pop()
         if isinstance(node, Function | ast.ClassDef):
-            found.add(node.name)
+            results.add(node.name)
         elif isinstance(node, COMPREHENSIONS):
-            found |= {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+            results |= {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.add(node.id)
+            results.add(node.id)
         elif isinstance(node, ast.Global):
             elsewhere.update(node.names)
         elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            found.add(node.name)
+            results.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
-            found.add(node.rest)
-        found |= {name for name, _ in imports([node])} if isinstance(node, ast.Import | ast.ImportFrom) else set()
+            results.add(node.rest)
+        results |= {name for name, _ in imports([node])} if isinstance(node, ast.Import | ast.ImportFrom) else set()
         if not isinstance(node, (Function, ast.ClassDef, ast.Lambda, *COMPREHENSIONS)):
             todo.extend(ast.iter_child_nodes(node))
-    return found - elsewhere
+    return results - elsewhere
 
 
 def stands_alone(node: object) -> bool:

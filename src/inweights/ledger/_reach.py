@@ -69,7 +69,7 @@ class Reach:
 
     def _follow(self, begun: dict[Place, Read], through_core: bool) -> Reached:
         """A registry has two states: reached by what is entered into it, and, with all that is, by who asks it."""
-        found = Reached(self._is_ledger)
+        result = Reached(self._is_ledger)
         todo = [(place, True) for place in begun]
         done: set[tuple[Place, bool]] = set()
         attributes: set[str] = set()
@@ -79,16 +79,16 @@ class Reach:
                 continue
             done |= {(place, True), (place, False)} if entries else {(place, False)}
             read = begun.get(place) or self.read(place)
-            found.own[place] = read.own
+            result.own[place] = read.own
             if self._is_ledger(place):
                 attributes |= read.attributes
             if read.texts:
-                found.texts[place] = self.texts(place.module)
+                result.texts[place] = self.texts(place.module)
             for how, other, whole in self._next(place, read, entries):
                 if through_core or not self.package.aside(other.module):
-                    found.links.append((place, how, other))
+                    result.links.append((place, how, other))
                     todo.append((other, whole))
-        return found
+        return result
 
     def _next(self, place: Place, read: Read, entries: bool) -> list[tuple[str, Place, bool]]:
         """What a definition leads to, in an order that does not depend on where things stand."""
@@ -111,7 +111,7 @@ class Reach:
     @cached_property
     def entries(self) -> dict[Place, list[Place]]:
         """What is entered into each registry, function or container, by decorators or by statements elsewhere."""
-        found: dict[Place, list[Place]] = {}
+        results: dict[Place, list[Place]] = {}
         for name, module in self.package.modules.items():
             reader = Reader(self.package, name)
             for defined, statements in module.defined.items():
@@ -123,8 +123,8 @@ class Reach:
                     else:
                         continue
                     for place in filter(None, into):
-                        found.setdefault(place, []).append(Place(name, defined))
-        return found
+                        results.setdefault(place, []).append(Place(name, defined))
+        return results
 
     @cached_property
     def _entered(self) -> set[Place]:

@@ -58,9 +58,9 @@ def do(job: Job, folder: Path | None = None) -> Kept:
     if kept is not None:
         return kept
     start = time.perf_counter()
-    found, outcome, message = None, "found", ""
+    result, outcome, message = None, "found", ""
     try:
-        found = claim.measure(job.trial)
+        result = claim.measure(job.trial)
     except NotHereError as error:
         outcome, message = "not here", str(error)
     except UnmetError as error:
@@ -69,7 +69,7 @@ def do(job: Job, folder: Path | None = None) -> Kept:
         place = traceback.extract_tb(error.__traceback__)[-1]
         outcome = "broken"
         message = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
-    kept = Kept.of(found, outcome, message, time.perf_counter() - start, made_with(job.trial.device))
+    kept = Kept.of(result, outcome, message, time.perf_counter() - start, made_with(job.trial.device))
     if outcome in ("found", "unmet"):  # what was not here or broke is tried again
         write(here, kept)
     return kept

@@ -97,8 +97,8 @@ def side_by_side(engine: str, jobs: int | None, address: str | None) -> Results:
             else:
                 waiting[job.name] = Measuring(job, here.parent)
         if waiting:
-            with closing(answers(longest_first(list(waiting.values())), jobs, address)) as found:
-                for name, answer in found:
+            with closing(answers(longest_first(list(waiting.values())), jobs, address)) as result:
+                for name, answer in result:
                     yield waiting[name].job, accepted(answer, waiting[name].job)
 
     return results

@@ -75,23 +75,23 @@ class Reader:
         return self._node(node)
 
     def _node(self, node: ast.AST) -> Any:
-        found = []
+        results = []
         for name, value in ast.iter_fields(node):
             if name == "kind" or value is None or value == []:
                 continue
             if name == "decorator_list":
-                found.append((name, [self._decorator(d) for d in value if not self._lists(d)]))
+                results.append((name, [self._decorator(d) for d in value if not self._lists(d)]))
             elif isinstance(node, WITH_SCOPE) and (name in ("body", "elt", "key", "value", "generators")):
                 with self._inside(node):
-                    found.append((name, self.tree(value)))
+                    results.append((name, self.tree(value)))
             elif name == "returns" or (name == "annotation" and not (self._scopes and self._scopes[-1].of_a_class)):
                 with self._silence():
-                    found.append((name, self.tree(value)))
+                    results.append((name, self.tree(value)))
             elif isinstance(value, ast.arguments):
-                found.append((name, self._arguments(value)))
+                results.append((name, self._arguments(value)))
             else:
-                found.append((name, self.tree(value)))
-        return type(node).__name__, found
+                results.append((name, self.tree(value)))
+        return type(node).__name__, results
 
     def _arguments(self, all: ast.arguments) -> Any:
         """Types of arguments are part of the tree, but what they name is not asked for; defaults are."""
@@ -104,14 +104,14 @@ class Reader:
         name = node.attr if isinstance(node, ast.Attribute) else node.id
         if not isinstance(home, str):
             return self._node(node)
-        found = self.target(node)
+        result = self.target(node)
         label = name if isinstance(node, ast.Name) else f"{self._number(home)}.{name}"
-        if isinstance(found, str):  # a module by itself: all that it has
-            number = self._number(found)
-            self._use([(f"{number}.{each}", Place(found, each)) for each in self.package.modules[found].defined])
+        if isinstance(result, str):  # a module by itself: all that it has
+            number = self._number(result)
+            self._use([(f"{number}.{each}", Place(result, each)) for each in self.package.modules[result].defined])
             return "Module", number
-        if found is not None and not name.startswith("__"):
-            self._use([(label, found)])
+        if result is not None and not name.startswith("__"):
+            self._use([(label, result)])
         return ("Name", name) if isinstance(node, ast.Name) else ("Of", label)
 
     def target(self, node: ast.AST) -> Place | str | None:
@@ -133,9 +133,9 @@ class Reader:
     def root(self, node: ast.AST) -> Place | None:
         """What a statement does something to: `TASKS` of `TASKS["name"] = …`, `TASKS("name")(…)`, `TASKS.enter(…)`."""
         while True:
-            found = self.target(node)
-            if isinstance(found, Place):
-                return found
+            result = self.target(node)
+            if isinstance(result, Place):
+                return result
             if isinstance(node, ast.Attribute | ast.Subscript | ast.Expr):
                 node = node.value
             elif isinstance(node, ast.Call):
@@ -160,11 +160,11 @@ class Reader:
 
     def _decorator(self, node: ast.expr) -> Any:
         before, into = set(self.uses), self.enters(node)
-        found = self.tree(node)
+        result = self.tree(node)
         if into is not None:
             self.entered.add(into)
             self.uses = before | {(label, place) for label, place in self.uses if place != into}
-        return found
+        return result
 
     def _lists(self, decorator: ast.expr) -> bool:
         """Whether it only lists a function, as `@claim` does."""
@@ -177,9 +177,9 @@ class Reader:
             return all(self.package.inside(alias.name) for alias in node.names)
         return isinstance(node, ast.ImportFrom) and self.package.inside(node.module)
 
-    def _use(self, found: list[tuple[str, Place]]) -> None:
+    def _use(self, result: list[tuple[str, Place]]) -> None:
         if not self._silent:
-            self.uses.update(found)
+            self.uses.update(result)
 
     def _number(self, module: str) -> int:
         return self._modules.setdefault(module, len(self._modules))

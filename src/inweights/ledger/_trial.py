@@ -76,9 +76,9 @@ class Trial:
 
     def trained(self, name: str) -> Learner:
         """The model that a recipe gives with the seed of this trial: from the zoo, or trained here, now or before."""
-        found = zoo.seeded(name, self.seed)
-        if found is not None:
-            return found.to(self.device).eval()
+        result = zoo.seeded(name, self.seed)
+        if result is not None:
+            return result.to(self.device).eval()
         recipe = self.recipe(name)
         key = hashlib.sha256((recipe.model_dump_json() + code(train)).encode()).hexdigest()[:12]
         folder = cache_folder() / "claims" / "trained" / f"{name}-{self.seed}-{key}"

@@ -49,18 +49,18 @@ def anatomy(model: nn.Module, ids: Tensor | None = None) -> Anatomy:
     float64 = KeepFloat64()
     precise: Any = float64 if next(model.parameters()).dtype == torch.float64 else nullcontext()
     names = _chain(model, ids, precise)
-    found: dict[str, Block] = {}
+    results: dict[str, Block] = {}
 
     def look(name: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
             with torch.enable_grad():
-                found[name] = dissect(name, module, args, kwargs)
+                results[name] = dissect(name, module, args, kwargs)
 
         return hook
 
     with hooked(after=[(model.get_submodule(name), look(name)) for name in names]), torch.no_grad(), precise:
         run(model, ids)
-    blocks = [found.get(name) or Block(name, reason="it is never run by itself") for name in names]
+    blocks = [results.get(name) or Block(name, reason="it is never run by itself") for name in names]
     if not blocks[-1].supported:
         with torch.enable_grad(), precise:
             blocks.append(_head(model, ids))

@@ -34,17 +34,17 @@ def lora(patch: Patch, model: Model, strength: float = 1.0) -> Factors:
         raise InputError(f"This patch cannot be written as an adapter: {why}.")
     if not abs(strength) < float("inf"):
         raise InputError(f"`strength` is {strength}, but must be a number.")
-    found: dict[str, tuple[Tensor, Tensor]] = {}
+    results: dict[str, tuple[Tensor, Tensor]] = {}
     for whole in patch.blocks:
         b = whole if patch.mode == "static" else whole.at(0)
         if b.read is not None:
             for c in b.block.inputs:
                 W = model.model.get_parameter(c.name).detach()
                 update = b.read.premultiplied(W.mT if c.transposed else W)
-                found[c.name.removesuffix(".weight")] = (update.v.mT, strength * update.u)
+                results[c.name.removesuffix(".weight")] = (update.v.mT, strength * update.u)
         for (name, _), update in b.added.items():
-            found[name.removesuffix(".weight")] = (update.v.mT, strength * update.u)
-    return found
+            results[name.removesuffix(".weight")] = (update.v.mT, strength * update.u)
+    return results
 
 
 def to_peft(patch: Patch, model: Model, folder: Path, strength: float = 1.0) -> Path:

@@ -88,14 +88,14 @@ def sampled(model: nn.Module) -> str:
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
     """All parameters and persistent buffers by name, in the order of the names; tied ones under each name."""
-    found = []
+    results = []
     for prefix, module in model.named_modules(remove_duplicate=False):
         own = {**module._parameters, **module._buffers}
         for leaf, tensor in own.items():
             if tensor is not None and leaf not in module._non_persistent_buffers_set:
                 name = f"{prefix}.{leaf}" if prefix else leaf
-                found.append((name, _in_memory(name, leaf, tensor, module)))
-    return sorted(found, key=lambda pair: pair[0])
+                results.append((name, _in_memory(name, leaf, tensor, module)))
+    return sorted(results, key=lambda pair: pair[0])
 
 
 def _in_memory(name: str, leaf: str, tensor: Tensor, module: nn.Module) -> Tensor:

@@ -59,19 +59,19 @@ def tokens_match(prompt: Prompt, new_tokens: int) -> float:
 def plain(net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int, cached: bool = True) -> list[int]:
     """Greedy tokens of the model as it is; without a cache where the model's cannot be stepped over."""
     cache: dict[str, Any] = {}
-    said: list[int] = []
+    generated: list[int] = []
     seen = 0
     for _ in range(0 if cached else new_tokens):
-        said.append(int(run(net, ids, last=1, **inputs(net, ids, positions))[0, -1].argmax()))
-        ids = torch.cat([ids, torch.tensor([said[-1:]], device=ids.device)], 1)
+        generated.append(int(run(net, ids, last=1, **inputs(net, ids, positions))[0, -1].argmax()))
+        ids = torch.cat([ids, torch.tensor([generated[-1:]], device=ids.device)], 1)
         positions = torch.cat([positions, positions[:, -1:] + 1], 1)
     for _ in range(new_tokens if cached else 0):
         seen += ids.shape[1]
         logits, cache = step(net, ids, positions, seen, cache)
         ids = logits[:, -1:].argmax(-1)
         positions = positions[:, -1:] + 1
-        said.append(int(ids))
-    return said
+        generated.append(int(ids))
+    return generated
 
 
 def patched_cached(prompt: Prompt, new_tokens: int) -> list[int] | None:
@@ -89,7 +89,7 @@ def patched_cached(prompt: Prompt, new_tokens: int) -> list[int] | None:
     rows = slice(prompt.context_tokens, None)
     cache: Any = None
     keep: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in signature(net) else {}
-    said: list[int] = []
+    generated: list[int] = []
     for _ in range(new_tokens):
         try:
             with joined(net, prompt.model.anatomy, rows):
@@ -108,25 +108,25 @@ def patched_cached(prompt: Prompt, new_tokens: int) -> list[int] | None:
         if not bool(out.logits[:, -1].isfinite().all()):
             return None
         cache = out.past_key_values
-        said.append(int(out.logits[1, -1].argmax()))
-        ids = torch.full((2, 1), said[-1], device=ids.device)
+        generated.append(int(out.logits[1, -1].argmax()))
+        ids = torch.full((2, 1), generated[-1], device=ids.device)
         positions = positions[:, -1:] + 1
         seen = torch.cat([seen, seen.new_ones(2, 1)], 1)
         rows = slice(0, 1)
-    return said
+    return generated
 
 
 def patched_anew(prompt: Prompt, new_tokens: int) -> list[int]:
     """Greedy tokens of the plain model on the current token alone, its parameters changed for that token."""
     model, net = prompt.model, prompt.model.model
     ids = prompt.ids
-    said: list[int] = []
+    generated: list[int] = []
     for _ in range(new_tokens):
         now = Prompt(model, ids[:, :-1], ids[:, -1:], positions=prompt.positions)
         # The amplification is not asked for here: its run would only make this slower.
         made = Patch("token", solved(now, "token", measure=False), 1, model.fingerprint)
         with made.applied(model):
             logits = run(net, now.reduced_ids, last=1, **inputs(net, now.reduced_ids, now.reduced_positions))
-        said.append(int(logits[0, -1].argmax()))
-        ids = torch.cat([ids, torch.tensor([[said[-1]]], device=ids.device)], 1)
-    return said
+        generated.append(int(logits[0, -1].argmax()))
+        ids = torch.cat([ids, torch.tensor([[generated[-1]]], device=ids.device)], 1)
+    return generated

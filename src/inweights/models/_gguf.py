@@ -31,7 +31,7 @@ def write_gguf(factors: Factors, model: Model, path: Path) -> Path:
         raise InputError(f"The GGUF format has no name for models of type {config.model_type!r}.")
     names = gguf.get_tensor_name_map(known[config.model_type], len(model.anatomy.blocks))
     theirs = {name: names.get_name(name) for name in factors}
-    missing = [name for name, found in theirs.items() if found is None]
+    missing = [name for name, result in theirs.items() if result is None]
     if missing:
         raise InputError(f"The GGUF format has no name for {missing[0]!r} of this model.")
     alpha = max(A.shape[0] for A, _ in factors.values())

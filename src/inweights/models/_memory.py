@@ -27,8 +27,8 @@ def available_memory(device: torch.device, root: Path = Path("/")) -> int | None
         # What torch holds but does not use is free for torch, and only for torch.
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + idle
-    found = [left for left in (_left_of_system(root), *_left_of_groups(root)) if left is not None]
-    return min(found) if found else None
+    results = [left for left in (_left_of_system(root), *_left_of_groups(root)) if left is not None]
+    return min(results) if results else None
 
 
 def used_memory(device: torch.device, root: Path = Path("/")) -> int:
@@ -80,7 +80,7 @@ def _left_of_groups(root: Path) -> list[int]:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return []
-    found = []
+    results = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers == "":
@@ -93,10 +93,10 @@ def _left_of_groups(root: Path) -> list[int]:
         for group in (inner, *inner.parents):
             left = _left_of_group(group, limit, usage)
             if left is not None:
-                found.append(left)
+                results.append(left)
             if group == base:
                 break
-    return found
+    return results
 
 
 def _left_of_group(group: Path, limit: str, usage: str) -> int | None:

@@ -30,7 +30,7 @@ def packed(prompt: Prompt, keeps: Tensor, piece: int) -> PackedFactors:
     model, net = prompt.model, prompt.model.model
     q, n = prompt.asked, prompt.context_tokens
     device, dtype = prompt.ids.device, model.dtype
-    found: list[PackedFactors] = []
+    results: list[PackedFactors] = []
     own = torch.ones(q, q, dtype=torch.bool, device=device).tril()
     with torch.no_grad(), full_precision(model.model):
         everything = torch.arange(n + q, device=device).unsqueeze(0)
@@ -55,11 +55,11 @@ def packed(prompt: Prompt, keeps: Tensor, piece: int) -> PackedFactors:
                     use_cache=True,
                 )
             cache.crop(-m * q)
-            found.append(copies.factors())
+            results.append(copies.factors())
     return {
         kind: [
             (torch.cat([u for u, _ in pieces]), torch.cat([v for _, v in pieces]))
-            for pieces in zip(*(f[kind] for f in found), strict=True)
+            for pieces in zip(*(f[kind] for f in results), strict=True)
         ]
         for kind in ("input", "output")
     }
@@ -138,14 +138,14 @@ class Copies(ExitStack):
 
     def factors(self) -> PackedFactors:
         """`(u, v)` of the input update and of the output update of every block."""
-        found: PackedFactors = {"input": [], "output": []}
+        results: PackedFactors = {"input": [], "output": []}
         for b in self.blocks:
             z, bare, h = (self.seen[b.name, key] for key in ("z", "z-bare", "h"))
             stack = torch.cat([matrix(self.net, c) for c in b.inputs])
-            found["input"].append(((z - bare) @ stack.mT, pseudoinverse(bare)))
+            results["input"].append(((z - bare) @ stack.mT, pseudoinverse(bare)))
             delta = self.seen[b.name, "v"] - self.seen[b.name, "v-bare"]
-            found["output"].append((delta, pseudoinverse(h)))
-        return found
+            results["output"].append((delta, pseudoinverse(h)))
+        return results
 
 
 def matrix(net: nn.Module, control: Control) -> Tensor:

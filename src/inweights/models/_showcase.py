@@ -59,10 +59,10 @@ def showcase(
             after(f"proving {mode} mode in {dtype}")
             proofs[f"{mode}, {dtype}"] = verify(prompt, patch(prompt, mode))
     after("generating")
-    found = generate(prompt, 20)
-    words = {name: model.tokenizer.decode(getattr(found, name)) for name in ("prompted", "bare", "patched")}
+    result = generate(prompt, 20)
+    words = {name: model.tokenizer.decode(getattr(result, name)) for name in ("prompted", "bare", "patched")}
     after("following the weights through the context")
-    return Showcase(context, query, proofs, words, found.matching, _next(prompt), trace(prompt))
+    return Showcase(context, query, proofs, words, result.matching, _next(prompt), trace(prompt))
 
 
 def _next(prompt: Prompt) -> dict[str, list[tuple[str, float]]]:
@@ -76,7 +76,7 @@ def _next(prompt: Prompt) -> dict[str, list[tuple[str, float]]]:
         return [(prompt.model.tokenizer.decode([i]), p) for i, p in pairs]
 
     with torch.no_grad():
-        said = {"prompted": top(run(net, prompt.ids)), "bare": top(run(net, left, **again))}
+        generated = {"prompted": top(run(net, prompt.ids)), "bare": top(run(net, left, **again))}
         with patch(prompt, "static").applied(prompt.model):
-            said["patched"] = top(run(net, left, **again))
-    return said
+            generated["patched"] = top(run(net, left, **again))
+    return generated

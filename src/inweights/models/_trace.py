@@ -63,13 +63,13 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Tr
         keeps = torch.cat([_all_but_one(prompt), keeps[-1:]])
     why = unpackable(prompt)
     blocks = prompt.model.anatomy.blocks
-    found: PackedFactors = {}
+    results: PackedFactors = {}
     if not why:
-        found, why = _packed_if_right(prompt, keeps, piece)
+        results, why = _packed_if_right(prompt, keeps, piece)
     if why:
-        found, blocks = one_by_one(prompt, keeps)
+        results, blocks = one_by_one(prompt, keeps)
     net = prompt.model.model
-    steps = {kind: [_steps(u, v, against_last=leave_one_out) for u, v in found[kind]] for kind in ("input", "output")}
+    steps = {kind: [_steps(u, v, against_last=leave_one_out) for u, v in results[kind]] for kind in ("input", "output")}
     sizes = {"input": [_size(net, [c.name for c in b.inputs]) for b in blocks]}
     sizes["output"] = [_size(net, b.adding) for b in blocks]
     norms = {kind: torch.stack([step for step, _ in pairs]) for kind, pairs in steps.items()}
@@ -95,17 +95,17 @@ def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int) -> tuple[PackedF
     """The packed factors, unless this model does not take the mask at its word (windows, caches of other kinds): the
     copy that sees everything must be what the model makes of the plain prompt."""
     try:
-        found = packed(prompt, keeps, piece)
+        result = packed(prompt, keeps, piece)
     except (RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:
         if isinstance(error, InputError) or out_of_memory(error):
             raise
         return {}, (str(error).strip().splitlines() or [type(error).__name__])[0]
     plain, _ = one_by_one(prompt, keeps[-1:])
-    for mine, other in zip(found["input"], plain["input"], strict=True):
+    for mine, other in zip(result["input"], plain["input"], strict=True):
         # Written so that NaN counts as a difference.
         if not float((mine[0][-1] - other[0][0]).norm()) <= 1e-2 * float(other[0][0].norm()):
             return {}, "its attention does not see just what the mask allows"
-    return found, ""
+    return result, ""
 
 
 def staircase(prompt: Prompt) -> Tensor:
@@ -157,12 +157,12 @@ def one_by_one(prompt: Prompt, keeps: Tensor) -> tuple[PackedFactors, tuple[Bloc
                 "naive", measure=False,
             )  # fmt: skip
             each.append([p.at(prompt.asked - 1) for p in patches])
-    found: PackedFactors = {"input": [], "output": []}
+    results: PackedFactors = {"input": [], "output": []}
     for copies in zip(*each, strict=True):
         for kind, factors in (("input", _input_factors), ("output", _output_factors)):
             pairs = [factors(net, p) for p in copies]
-            found[kind].append((torch.stack([u for u, _ in pairs]), torch.stack([v for _, v in pairs])))
-    return found, tuple(p.block for p in each[0])
+            results[kind].append((torch.stack([u for u, _ in pairs]), torch.stack([v for _, v in pairs])))
+    return results, tuple(p.block for p in each[0])
 
 
 def _input_factors(net: nn.Module, patch: BlockPatch) -> tuple[Tensor, Tensor]:

@@ -51,8 +51,8 @@ class ImplicitUpdates(TrainerCallback):
         modes = {module: module.training for module in net.modules()}
         net.eval()
         try:
-            found = patch(Prompt(Model(net, self.tokenizer), self.context, self.query))
-            return {each["block"]: math.hypot(each["read_norm"], each["added_norm"]) for each in found.report()}
+            result = patch(Prompt(Model(net, self.tokenizer), self.context, self.query))
+            return {each["block"]: math.hypot(each["read_norm"], each["added_norm"]) for each in result.report()}
         finally:
             for module, mode in modes.items():
                 module.training = mode

@@ -16,6 +16,6 @@ def asked_weights(model: Answers, xs: Tensor, ys: Tensor) -> Tensor:
     return model(prompts, ys.repeat_interleave(dims, 0))[:, -1].view(batch, dims)
 
 
-def apart(found: Tensor, wanted: Tensor) -> Tensor:
+def apart(result: Tensor, wanted: Tensor) -> Tensor:
     """The distance of vectors as a part of the norm of the second: `(batch, dims)` → `(batch,)`."""
-    return (found - wanted).norm(dim=-1) / wanted.norm(dim=-1)
+    return (result - wanted).norm(dim=-1) / wanted.norm(dim=-1)

@@ -110,8 +110,8 @@ def best_descent(
     searched = [((begin * best).log() + apart).requires_grad_() for begin in ((1, 0.1) if plus else (1,))]
 
     def both() -> Descent:
-        found = [each.exp().expand(steps) for each in searched]
-        return Descent(found[0], found[1] if plus else torch.zeros_like(found[0]))
+        results = [each.exp().expand(steps) for each in searched]
+        return Descent(results[0], results[1] if plus else torch.zeros_like(results[0]))
 
     _searched(searched, lambda: left_error(values, both()))
     return Descent(*(each.detach() for each in both()))
@@ -135,8 +135,8 @@ def best_plus(trial: Trial, source: PromptSource, examples: int, learned: Descen
         for share in (0.6, 0.9):  # of what the largest eigenvalue allows
             gamma = share * 4 / 3 / many.max() * growth**step
             begins.append(Descent(gamma, gamma))
-    found = sorted((improved(few, each) for each in begins), key=lambda each: _rank(few, each))
-    return min((improved(many, each) for each in found[:2]), key=lambda each: _rank(many, each))
+    results = sorted((improved(few, each) for each in begins), key=lambda each: _rank(few, each))
+    return min((improved(many, each) for each in results[:2]), key=lambda each: _rank(many, each))
 
 
 def improved(values: Tensor, begin: Descent) -> Descent:
@@ -178,13 +178,13 @@ def _searched(parameters: list[Tensor], loss: Callable[[], Tensor]) -> None:
 
     def closure() -> float:
         search.zero_grad()
-        found = loss().log()
-        found.backward()
-        if not found.isfinite():  # a wall, from which the search turns back
+        result = loss().log()
+        result.backward()
+        if not result.isfinite():  # a wall, from which the search turns back
             for each in parameters:
                 each.grad = torch.zeros_like(each)
             return 1e3
-        return found.item()
+        return result.item()
 
     search = torch.optim.LBFGS(parameters, max_iter=300, tolerance_change=1e-12, line_search_fn="strong_wolfe")
     search.step(closure)

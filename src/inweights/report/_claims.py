@@ -33,16 +33,16 @@ def record(folder: Path, docs: Path) -> None:
     A run that is not full, or of other programs than today's, is refused; as is one whose criteria are not those of the
     record before it, if no `[[change]]` was written since that says why.
     """
-    found, before = results(folder), recorded()
+    result, before = results(folder), recorded()
     problems = Problems()
     for id in load_all():
-        problems.unless(id in found, f"{id} was not run.")
-        problems.unless(id not in found or not found[id].stale, f"{id}: {id in found and found[id].stale}.")
-        if id in found and id in before and found[id].criteria != before[id].criteria:
-            told = found[id].changes > before[id].changes
+        problems.unless(id in result, f"{id} was not run.")
+        problems.unless(id not in result or not result[id].stale, f"{id}: {id in result and result[id].stale}.")
+        if id in result and id in before and result[id].criteria != before[id].criteria:
+            told = result[id].changes > before[id].changes
             problems.unless(told, f"{id}: its criteria are not those of the last record, and no [[change]] says why.")
     problems.stop()
-    entries = {id: found[id] for id in load_all()}
+    entries = {id: result[id] for id in load_all()}
     write_entries(RECORDED, (replace(e, plots=[]) for e in entries.values()))  # the figures' tables have the rest
     write_atomic(docs / "claims.md", page(entries))
 
@@ -60,13 +60,13 @@ def number(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "not finite"
 
 
-def interval(found: Interval | None) -> str:
+def interval(result: Interval | None) -> str:
     """A value with its interval, if it has one."""
-    if found is None:
+    if result is None:
         return "–"
-    if found.low == found.high:
-        return number(found.value)
-    return f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
+    if result.low == result.high:
+        return number(result.value)
+    return f"{number(result.value)} [{number(result.low)}, {number(result.high)}]"
 
 
 def measured(entry: Entry) -> list[tuple[str, str, str, str]]:
@@ -91,10 +91,10 @@ def page(entries: Mapping[str, Entry]) -> str:
         lines += ["| claim | verdict | measured | criterion | control |", "|---|---|---|---|---|"]
         own = [e for id, e in entries.items() if CLAIMS[id].paper == paper]
         for entry in own:
-            for k, (name, found, wanted, control) in enumerate(measured(entry) or [("", "", "", "")]):
+            for k, (name, result, wanted, control) in enumerate(measured(entry) or [("", "", "", "")]):
                 again = " (not counted)" if CLAIMS[entry.id].uncounted else ""
                 head = f"[{entry.id}](#{entry.id}){again} | `{entry.verdict}`" if k == 0 else " | "
-                lines.append(f"| {head} | {name} {found} | {wanted} | {control} |")
+                lines.append(f"| {head} | {name} {result} | {wanted} | {control} |")
         lines.append("")
         for entry in own:
             lines += _claim(entry)
@@ -138,8 +138,8 @@ def _claim(entry: Entry) -> list[str]:
     lines.append("")
     beside = {name: [t[name] for t in entry.told if name in t] for t in entry.told for name in t}
     if beside:
-        said = [f"{name.replace('_', ' ')} = {number(sum(v) / len(v))}" for name, v in beside.items()]
-        lines.append(f"Beside it: {'; '.join(said)}.\n")
+        parts = [f"{name.replace('_', ' ')} = {number(sum(v) / len(v))}" for name, v in beside.items()]
+        lines.append(f"Beside it: {'; '.join(parts)}.\n")
     if entry.seen:
         lines.append(f"![{entry.id}](claims/{entry.id}.png) [table](claims/{entry.id}.csv)\n")
     return lines

@@ -97,14 +97,14 @@ class Strip:
         sizes = [abs(n) for n in numbers if n]
         wide = bool(sizes) and max(sizes) / min(sizes) > 100 and min(numbers) >= 0
         floor = min(sizes) / 10 if wide else -math.inf  # a zero has no place on a logarithmic scale
-        for at, (column, (values, found)) in enumerate(self.columns.items()):
+        for at, (column, (values, result)) in enumerate(self.columns.items()):
             colour = COLOURS["blue" if column == "value" else "orange"]
             near = [at + 0.3 * (k - (len(values) - 1) / 2) / max(1, len(values) - 1) for k in range(len(values))]
             axes.plot(near, [max(v, floor) for v in values], linestyle="none", color=colour,
                       marker="o" if column == "value" else "s", markersize=5, markerfacecolor="none")  # fmt: skip
-            if found is not None and found.low < found.high and found.finite:
-                axes.plot([at + 0.3] * 2, [max(n, floor) for n in (found.low, found.high)], color=colour, linewidth=2)
-                axes.plot([at + 0.3], [max(found.value, floor)], marker="_", markersize=10, color=colour)
+            if result is not None and result.low < result.high and result.finite:
+                axes.plot([at + 0.3] * 2, [max(n, floor) for n in (result.low, result.high)], color=colour, linewidth=2)
+                axes.plot([at + 0.3], [max(result.value, floor)], marker="_", markersize=10, color=colour)
         for column, edges in self.bounds.items():
             # Where the control has no bound of its own, it has to miss that of the value.
             alone = bool(self.bounds.get("control"))
@@ -120,11 +120,11 @@ class Strip:
     def rows(self) -> list[tuple[object, ...]]:
         """Each trial, then the mean with its interval (of an `each`, the worst), then the bounds."""
         rows: list[tuple[object, ...]] = []
-        for column, (values, found) in self.columns.items():
+        for column, (values, result) in self.columns.items():
             label = self.name if column == "value" else f"{self.name}, {column}"
             rows += [(label, trial, value, "", "") for trial, value in enumerate(values)]
-            if found is not None:
-                rows.append((f"{label}, judged", "", found.value, found.low, found.high))
+            if result is not None:
+                rows.append((f"{label}, judged", "", result.value, result.low, result.high))
         for column, edges in self.bounds.items():
             rows += [(f"{self.name}, bound of the {column}", "", edge, "", "") for edge in edges]
         return rows

@@ -6,9 +6,9 @@ from inweights.folding import FoldShown
 from inweights.report._page import Section
 
 
-def fold_summary(found: FoldShown) -> list[tuple[str, str, str]]:
+def fold_summary(result: FoldShown) -> list[tuple[str, str, str]]:
     """For people: what, measured, to compare."""
-    made = found.made
+    made = result.made
     assert made.fidelity is not None
     rows = []
     for s in made.fidelity.sets:
@@ -23,20 +23,20 @@ def fold_summary(found: FoldShown) -> list[tuple[str, str, str]]:
     return rows
 
 
-def fold_sections(found: FoldShown) -> list[Section]:
+def fold_sections(result: FoldShown) -> list[Section]:
     """The sections of the page."""
-    rows = [(q, who, text) for q, said in found.answers.items() for who, text in said.items()]
-    fold = found.made.fold
+    rows = [(q, who, text) for q, answer in result.answers.items() for who, text in answer.items()]
+    fold = result.made.fold
     return [
         Section(
             "6. One adapter for all questions",
             (
-                f"The system prompt “{found.context}” is folded into a LoRA adapter of rank {fold.rank}, "
+                f"The system prompt “{result.context}” is folded into a LoRA adapter of rank {fold.rank}, "
                 f"{fold.nbytes / 2**20:.1f} MiB, fitted on {fold.card.calibration['queries']} questions that the model "
                 "made up itself. It serves questions that it has never seen, approximately: this is what is kept.",
             ),
             header=("", "measured", "to compare"),
-            rows=fold_summary(found),
+            rows=fold_summary(result),
         ),
         Section("The same questions, three ways", header=("question", "", "answer"), rows=rows),
     ]

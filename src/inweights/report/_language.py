@@ -10,7 +10,7 @@ from inweights.report._figures import heatmap
 from inweights.report._page import Section
 
 
-def showcase_summary(found: Showcase) -> list[tuple[str, str, str]]:
+def showcase_summary(result: Showcase) -> list[tuple[str, str, str]]:
     """For people: what, measured, to compare."""
     rows = [
         (
@@ -18,14 +18,14 @@ def showcase_summary(found: Showcase) -> list[tuple[str, str, str]]:
             f"{proof.max_abs_logit_error:.1e}",
             f"{proof.bare_max_abs_logit_error:.1f} without the changes",
         )
-        for name, proof in found.proofs.items()
+        for name, proof in result.proofs.items()
     ]
-    return [*rows, ("generated tokens equal to the prompted ones", f"{found.matching:.0%}", "")]
+    return [*rows, ("generated tokens equal to the prompted ones", f"{result.matching:.0%}", "")]
 
 
-def write_showcase(found: Showcase, folder: Path) -> list[Section]:
+def write_showcase(result: Showcase, folder: Path) -> list[Section]:
     """Writes the heat-map and the table behind it; returns the sections of the page."""
-    t = found.trajectory
+    t = result.trajectory
     words = [token.replace("Ġ", " ").replace("Ċ", "⏎") for token in t.tokens]
     picture = heatmap(t.norms.tolist(), words, "what each context token adds to the weights")
     write_atomic(folder / "trajectory.png", picture)
@@ -38,21 +38,21 @@ def write_showcase(found: Showcase, folder: Path) -> list[Section]:
             for i, token in enumerate(t.tokens)
         ],
     )
-    likely = [(name, *(f"{word!r} {p:.0%}" for word, p in best)) for name, best in found.next_tokens.items()]
+    likely = [(name, *(f"{word!r} {p:.0%}" for word, p in best)) for name, best in result.next_tokens.items()]
     return [
         Section(
             "4. A prompt of a language model as weights",
             (
-                f"{len(t.layers)} layers. Context, {len(t.tokens)} tokens: “{found.context.strip()}” "
-                f"Query: “{found.query}”.",
+                f"{len(t.layers)} layers. Context, {len(t.tokens)} tokens: “{result.context.strip()}” "
+                f"Query: “{result.query}”.",
                 "The context is left out, and the weights of every layer are changed instead: rank-1 updates for each "
                 "token (token mode), or one change for the whole query (static mode). The plain model, no hooks, then "
                 "gives the logits of the prompted one.",
             ),
             header=("", "measured", "to compare"),
-            rows=showcase_summary(found),
+            rows=showcase_summary(result),
         ),
-        Section("Twenty tokens, three ways", header=("", "continuation"), rows=list(found.words.items())),
+        Section("Twenty tokens, three ways", header=("", "continuation"), rows=list(result.words.items())),
         Section("The most likely next tokens", header=("", "first", "second", "third"), rows=likely),
         Section(
             "5. How the weights move while the context is read",

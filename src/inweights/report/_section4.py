@@ -14,9 +14,9 @@ from inweights.report._figures import HEADER, Curve, Figure
 from inweights.report._page import Section
 
 
-def section4_summary(found: Section4) -> list[tuple[str, str, str]]:
+def section4_summary(result: Section4) -> list[tuple[str, str, str]]:
     """For people: what, measured, to compare."""
-    n = found.numbers()
+    n = result.numbers()
     return [
         ("loss with the prompt", f"{n['prompt_loss']:.4f}", f"{n['untrained_loss']:.4f} untrained"),
         ("loss with the weights, no prompt", f"{n['weights_loss']:.4f}", ""),
@@ -33,13 +33,13 @@ def section4_summary(found: Section4) -> list[tuple[str, str, str]]:
             f"{n['increment_exponent_untrained']:.2f} untrained",
         ),
         (
-            f"loss on {len(found.tuned.sgd)} other tasks: {found.settings.examples} examples read",
-            _with_band(found.tuned.implicit),
+            f"loss on {len(result.tuned.sgd)} other tasks: {result.settings.examples} examples read",
+            _with_band(result.tuned.implicit),
             f"{n['implicit_loss_borrowed']:.3f} ΔW of another query",
         ),
         (
-            f"loss on the same: SGD on {found.settings.examples} examples",
-            _with_band(found.tuned.sgd),
+            f"loss on the same: SGD on {result.settings.examples} examples",
+            _with_band(result.tuned.sgd),
             f"{n['finetuning_loss_untrained']:.3f} SGD, untrained block",
         ),
     ]
@@ -51,9 +51,9 @@ def _with_band(losses: Tensor) -> str:
     return f"{band.mean:.3f} ({band.low:.2f}–{band.high:.2f})"
 
 
-def section4_figures(found: Section4) -> dict[str, Figure]:
+def section4_figures(result: Section4) -> dict[str, Figure]:
     """The three figures, by file name."""
-    n = found.settings.examples
+    n = result.settings.examples
 
     def spread(label: str, values: Tensor, colour: str) -> Curve:
         """Median and middle half over prompts."""
@@ -65,15 +65,15 @@ def section4_figures(found: Section4) -> dict[str, Figure]:
         low, high = band.low.tolist(), band.high.tolist()
         return Curve(label, range(n + 1), band.mean.tolist(), colour, low=low, high=high)
 
-    prompt, weights = ([getattr(c, f"{way}_loss") for c in found.during] for way in ("prompt", "weights"))
+    prompt, weights = ([getattr(c, f"{way}_loss") for c in result.during] for way in ("prompt", "weights"))
     return {
         "losses": Figure(
             "With the prompt, or with the weights that stand for it",
             "training step",
             "test loss",
             (
-                Curve("prompt: T(C, x)", found.steps, prompt, "blue", width=5),
-                Curve("weights: T with W + ΔW, x alone", found.steps, weights, "orange", "--", marker="o"),
+                Curve("prompt: T(C, x)", result.steps, prompt, "blue", width=5),
+                Curve("weights: T with W + ΔW, x alone", result.steps, weights, "orange", "--", marker="o"),
             ),
             y_scale="log",
         ),
@@ -82,8 +82,8 @@ def section4_figures(found: Section4) -> dict[str, Figure]:
             "context token i",
             "‖ΔWᵢ − ΔWᵢ₋₁‖",
             (
-                spread("trained block", found.trained, "blue"),
-                spread("untrained block (control)", found.untrained, "grey"),
+                spread("trained block", result.trained, "blue"),
+                spread("untrained block (control)", result.untrained, "grey"),
             ),
             x_scale="log",
             y_scale="log",
@@ -93,12 +93,12 @@ def section4_figures(found: Section4) -> dict[str, Figure]:
             "examples read or trained on",
             "test loss",
             (
-                mean("implicit: each query with its own ΔW(c₁ … cᵢ)", found.tuned.implicit, "blue"),
-                mean("control: with the ΔW of another query", found.tuned.borrowed, "grey"),
-                mean(f"SGD on W, rate {found.tuned.rate:g}", found.tuned.sgd, "orange"),
+                mean("implicit: each query with its own ΔW(c₁ … cᵢ)", result.tuned.implicit, "blue"),
+                mean("control: with the ΔW of another query", result.tuned.borrowed, "grey"),
+                mean(f"SGD on W, rate {result.tuned.rate:g}", result.tuned.sgd, "orange"),
                 mean(
-                    f"control: SGD, untrained block, rate {found.tuned.untrained_rate:g}",
-                    found.tuned.untrained,
+                    f"control: SGD, untrained block, rate {result.tuned.untrained_rate:g}",
+                    result.tuned.untrained,
                     "green",
                 ),
             ),
@@ -106,41 +106,41 @@ def section4_figures(found: Section4) -> dict[str, Figure]:
     }
 
 
-def write_section4(found: Section4, folder: Path) -> list[Section]:
+def write_section4(result: Section4, folder: Path) -> list[Section]:
     """Writes the figures and the tables behind them; returns their sections of the page."""
-    figures = section4_figures(found)
+    figures = section4_figures(result)
     pictures = {name: figure.png() for name, figure in figures.items()}
     for name, figure in figures.items():
         write_atomic(folder / f"{name}.png", pictures[name])
         write_csv(folder / f"{name}.csv", HEADER, figure.rows())
     return [
-        _overview(found),
-        _losses(found, pictures["losses"]),
-        _increments(found, pictures["increments"]),
-        _finetuning(found, pictures["finetuning"]),
+        _overview(result),
+        _losses(result, pictures["losses"]),
+        _increments(result, pictures["increments"]),
+        _finetuning(result, pictures["finetuning"]),
     ]
 
 
-def _overview(found: Section4) -> Section:
-    s = found.settings
+def _overview(result: Section4) -> Section:
+    s = result.settings
     return Section(
         "One block, trained here",
         (
             f"Section 4 of Dherin et al., Learning without training (arXiv 2507.16003); seed {s.seed}, training "
-            f"took {found.seconds:.0f} s.",
+            f"took {result.seconds:.0f} s.",
         ),
         header=("", "measured", "to compare"),
-        rows=section4_summary(found),
+        rows=section4_summary(result),
     )
 
 
-def _losses(found: Section4, picture: bytes) -> Section:
-    s, n = found.settings, found.numbers()
+def _losses(result: Section4, picture: bytes) -> Section:
+    s, n = result.settings, result.numbers()
     return Section(
         "1. The prompt is a weight update",
         (
             f"A transformer of one block learns linear regression in context: {s.dims} dimensions, "
-            f"{s.examples} solved examples in the prompt, {s.steps} training steps. At {len(found.steps)} "
+            f"{s.examples} solved examples in the prompt, {s.steps} training steps. At {len(result.steps)} "
             "moments of the training its loss on 1,000 new prompts is measured twice: with the prompt, and "
             "without it after adding ΔW = (W ΔA) A(x)ᵀ/‖A(x)‖², one rank-1 update for each prompt, to its "
             "first dense matrix.",
@@ -154,8 +154,8 @@ def _losses(found: Section4, picture: bytes) -> Section:
     )
 
 
-def _increments(found: Section4, picture: bytes) -> Section:
-    n = found.numbers()
+def _increments(result: Section4, picture: bytes) -> Section:
+    n = result.numbers()
     return Section(
         "2. Each further token moves the weights less",
         (
@@ -172,8 +172,8 @@ def _increments(found: Section4, picture: bytes) -> Section:
     )
 
 
-def _finetuning(found: Section4, picture: bytes) -> Section:
-    n, trials, rates = found.numbers(), found.tuned.sgd.shape[0], len(found.tuned.rates)
+def _finetuning(result: Section4, picture: bytes) -> Section:
+    n, trials, rates = result.numbers(), result.tuned.sgd.shape[0], len(result.tuned.rates)
     return Section(
         "3. Reading examples and training on them",
         (

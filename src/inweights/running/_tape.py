@@ -79,10 +79,10 @@ class Tape(TorchFunctionMode):
         return product.made if self._change is None else product.made.clone()
 
     def _product(self, x: Tensor, W: Tensor, flipped: bool, out: Tensor) -> Product | None:
-        found = self._home.get(W.untyped_storage().data_ptr())
-        if found is None:
+        result = self._home.get(W.untyped_storage().data_ptr())
+        if result is None:
             return None
-        name, p = found
+        name, p = result
         place = _place(W, p)
         if place is None:
             return None

@@ -43,8 +43,8 @@ def require_alike(**tensors: Tensor) -> None:
         )
     problems.stop()
     if len(kinds) > 1:
-        said = ", ".join(f"`{name}` is {_short(t.dtype)} on {t.device}" for name, t in tensors.items())
-        raise InputError(f"{said}: convert them to one dtype and device with `.to(...)`.")
+        output = ", ".join(f"`{name}` is {_short(t.dtype)} on {t.device}" for name, t in tensors.items())
+        raise InputError(f"{output}: convert them to one dtype and device with `.to(...)`.")
 
 
 def _short(dtype: torch.dtype) -> str:
@@ -73,8 +73,8 @@ def require_broadcast(**shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return tuple(torch.broadcast_shapes(*shapes.values()))
     except RuntimeError:
-        said = ", ".join(f"`{name}` {shape}" for name, shape in shapes.items())
-        raise InputError(f"Leading dimensions do not broadcast: {said}; make them equal or 1.") from None
+        output = ", ".join(f"`{name}` {shape}" for name, shape in shapes.items())
+        raise InputError(f"Leading dimensions do not broadcast: {output}; make them equal or 1.") from None
 
 
 def matvec(W: Tensor, x: Tensor) -> Tensor:

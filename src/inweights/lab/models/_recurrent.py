@@ -117,8 +117,8 @@ class Cells(nn.Module):
             nn.init.constant_(getattr(self.lstm, f"bias_hh_l{layer}")[width : 2 * width], 1.0)
 
     def forward(self, h: Tensor) -> Tensor:
-        said: Tensor = self.lstm(h)[0]
-        return said
+        outputs: Tensor = self.lstm(h)[0]
+        return outputs
 
 
 class StateSpace(nn.Module):
@@ -149,5 +149,5 @@ class GatedRecurrence(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         mixed = self.conv(h.mT)[..., : h.shape[1]].mT  # a token and the three before it
         drive = self.layer.drive(mixed, None)
-        said = self.layer.emit(scan(drive[0], drive[1]), drive)
-        return self.out(said * F.gelu(self.gate(h)))
+        outputs = self.layer.emit(scan(drive[0], drive[1]), drive)
+        return self.out(outputs * F.gelu(self.gate(h)))

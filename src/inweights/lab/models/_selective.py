@@ -15,7 +15,7 @@ class _Selective(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Tensor:
         state = u.new_zeros(u.shape[0], *rate.shape)
-        states, said = [state], []
+        states, outputs = [state], []
         for piece in _pieces(u):
             d = delta[:, piece]
             decay = torch.exp(-d.unsqueeze(-1) * rate)
@@ -24,9 +24,9 @@ class _Selective(torch.autograd.Function):
                 state = torch.addcmul(x[:, i], decay[:, i], state)
                 states.append(state)
             after = torch.stack(states[piece.start + 1 :], 1)
-            said.append((after @ c[:, piece].unsqueeze(-1)).squeeze(-1))
+            outputs.append((after @ c[:, piece].unsqueeze(-1)).squeeze(-1))
         ctx.save_for_backward(delta, u, b, c, rate, *states)
-        return torch.cat(said, 1)
+        return torch.cat(outputs, 1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:

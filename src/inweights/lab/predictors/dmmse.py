@@ -35,11 +35,11 @@ class DiscreteMMSE(Classical):
         check_width("pool", self.pool.shape[1], xs)
         pool = self.pool.to(xs).mT.contiguous()
         likely = xs.new_zeros(len(xs), len(self.pool))  # logarithms
-        found = []
+        results = []
         asked = xs if queries is None else queries
         for x, y, query in zip(xs.unbind(1), ys.unsqueeze(-1).unbind(1), asked.unbind(1), strict=True):
             answers = x @ pool
             belief = torch.softmax(likely, -1)
-            found.append(torch.linalg.vecdot(belief, answers if queries is None else query @ pool))
+            results.append(torch.linalg.vecdot(belief, answers if queries is None else query @ pool))
             likely.add_(answers.sub_(y).square_(), alpha=-0.5 / self.noise**2)
-        return torch.stack(found, 1)
+        return torch.stack(results, 1)

@@ -34,15 +34,15 @@ def lasso_path(xs: Tensor, ys: Tensor, penalties: Sequence[float]) -> Tensor:
     X = xs.double()
     gram, moment = grams(X).flatten(0, 1), moments(X, ys.double()).flatten(0, 1)
     levels = torch.tensor(penalties, dtype=X.dtype, device=X.device) * counts(X).repeat(batch).unsqueeze(1)
-    found = X.new_zeros(len(penalties), batch * points, dims)
+    result = X.new_zeros(len(penalties), batch * points, dims)
     walk = _Walk(gram, moment)
     for _ in range(100 + 20 * dims):
-        walk.record(levels, found)
+        walk.record(levels, result)
         if not walk.go(levels.amin(1)):
             break
     else:
         raise InputError("The path of the Lasso goes in circles: the inputs are too degenerate for it.")
-    return found.unflatten(1, (batch, points)).to(xs.dtype)
+    return result.unflatten(1, (batch, points)).to(xs.dtype)
 
 
 @PREDICTORS("lasso")
@@ -93,14 +93,14 @@ class _Walk:
         first, self.which = torch.where(self.signs != 0, leaves, joins).max(1)
         self.next = torch.minimum(first, self.level)
 
-    def record(self, levels: Tensor, found: Tensor) -> None:
+    def record(self, levels: Tensor, result: Tensor) -> None:
         """Writes down the weights of those levels that the next line passes."""
         here = levels[self.problem]
         passed = (self.next.unsqueeze(1) <= here) & (here < self.level.unsqueeze(1))
         for i in passed.any(0).nonzero().flatten().tolist():
             on = passed[:, i].nonzero().flatten()
             signs, line = self.signs[on], self.start[on] + here[on, i : i + 1] * self.slope[on]
-            found[i, self.problem[on]] = signs * (signs * line).clamp(min=0)
+            result[i, self.problem[on]] = signs * (signs * line).clamp(min=0)
 
     def go(self, last: Tensor) -> bool:
         """To the next break, where a coordinate joins or leaves. False if all problems have passed their last level."""

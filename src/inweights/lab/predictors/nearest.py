@@ -28,7 +28,7 @@ class Nearest(Classical):
         asked = xs if queries is None else queries
         distances = torch.cdist(asked, xs, compute_mode="donot_use_mm_for_euclid_dist")  # products would cancel
         distances = distances.masked_fill(~earlier(points, xs.device), torch.inf)
-        found, where = distances.topk(min(self.neighbours, points), largest=False)
-        near = found.isfinite().to(xs.dtype)
+        result, where = distances.topk(min(self.neighbours, points), largest=False)
+        near = result.isfinite().to(xs.dtype)
         labels = ys.to(xs.dtype).unsqueeze(1).expand(-1, points, -1).gather(-1, where)
         return (labels * near).sum(-1) / near.sum(-1).clamp(min=1)

@@ -57,15 +57,15 @@ class Network(Classical):
         # By length, so that the prefixes of a block are about equally long. Without examples the answer is 0.
         prompts = torch.arange(batch, device=xs.device).repeat(points - 1)
         lengths = torch.arange(1, points, device=xs.device).repeat_interleave(batch)
-        found = xs.new_zeros(batch, points)
+        result = xs.new_zeros(batch, points)
         together = TOGETHER if xs.device.type == "cpu" else 2**14
         for at in range(0, len(prompts), together):
             prompt, length = prompts[at : at + together], lengths[at : at + together]
             known = torch.arange(int(length[-1]), device=xs.device) < length.unsqueeze(-1)
             examples = inputs[prompt, : known.shape[1]], labels[prompt, : known.shape[1]]
             W, v, b = self._train(*examples, known / length.unsqueeze(-1), [layer[prompt] for layer in layers])
-            found[prompt, length] = ((asked[prompt, length].unsqueeze(1) @ W).relu() @ v.mT + b).flatten()
-        return found
+            result[prompt, length] = ((asked[prompt, length].unsqueeze(1) @ W).relu() @ v.mT + b).flatten()
+        return result
 
     def _train(self, X: Tensor, y: Tensor, share: Tensor, start: list[Tensor]) -> list[Tensor]:
         """The layers after all steps, of networks with examples `X`, `(networks, examples, dims + 1)`, and `y`,

@@ -28,7 +28,7 @@ class OLS(LinearPredictor):
         free = torch.eye(dims, dtype=torch.float64, device=xs.device).repeat(batch, 1, 1)
         P = torch.zeros_like(free)
         w = free.new_zeros(batch, dims, 1)
-        found = [w]
+        results = [w]
         for x, y in zip(xs[:, :-1].double().unsqueeze(-1).unbind(1), ys[:, :-1].double().unbind(1), strict=True):
             new, old = free @ (free @ x), P @ x  # projected twice: once leaves rounding behind
             length, spread = new.mT @ new, 1 + x.mT @ old
@@ -38,5 +38,5 @@ class OLS(LinearPredictor):
             w = w + gain * (y[:, None, None] - x.mT @ w)
             P.baddbmm_(torch.cat([gain, -old], -1), torch.cat([spread * gain - old, gain], -1).mT)
             free.baddbmm_(direction, new.mT, alpha=-1)
-            found.append(w)
-        return torch.cat(found, -1).mT.to(xs.dtype)
+            results.append(w)
+        return torch.cat(results, -1).mT.to(xs.dtype)

@@ -22,5 +22,5 @@ class Outputs(Classical):
         outputs = ys.shape[2]
         prompts = ys.permute(2, 0, 1).flatten(0, 1)
         asked = None if queries is None else queries.repeat(outputs, 1, 1)
-        found = self.of.predict_prefixes(xs.repeat(outputs, 1, 1), prompts, asked)
-        return found.unflatten(0, (outputs, -1)).permute(1, 2, 0)
+        result = self.of.predict_prefixes(xs.repeat(outputs, 1, 1), prompts, asked)
+        return result.unflatten(0, (outputs, -1)).permute(1, 2, 0)

@@ -72,16 +72,16 @@ class Training:
         recipe = self.cell.recipe
         # Who may still be at it is a worker of a sweep that was killed, and about to notice.
         trained = train(recipe, folder, patience=PATIENCE, after=lambda _: beat())
-        found = curves(
+        result = curves(
             recipe.make_task(),
             recipe.points,
             {"model": trained.model},
             prompts=self.prompts,
             clean=recipe.target == "clean",
         )["model"].mean(0)
-        if not found.isfinite().all():
+        if not result.isfinite().all():
             raise InputError("The trained model's errors are not finite numbers.")
-        return Result(trained.loss, tuple(found.tolist()), trained.seconds)
+        return Result(trained.loss, tuple(result.tolist()), trained.seconds)
 
     def failed(self, why: str) -> Result:
         return Result(message=why)

@@ -15,7 +15,7 @@ def cells(recipe: Recipe, grid: list[str]) -> list[Cell]:
     """Every combination of `key=value,value,…`, the last key changing fastest. All that is wrong with them at once."""
     axes = _axes(grid)
     problems: dict[str, None] = {}  # in order, each once: many cells may have the same
-    found: dict[str, Cell] = {}
+    results: dict[str, Cell] = {}
     for values in itertools.product(*axes.values()):
         chosen = [f"{key}={value}" for key, value in zip(axes, values, strict=True)]
         try:
@@ -24,12 +24,12 @@ def cells(recipe: Recipe, grid: list[str]) -> list[Cell]:
             problems |= dict.fromkeys(str(error).splitlines())
             continue
         cell = Cell({key: _value(whole, key) for key in axes}, whole)
-        if cell.key in found:
+        if cell.key in results:
             problems[f"--grid: {', '.join(chosen)} is there twice: name each value once."] = None
-        found[cell.key] = cell
+        results[cell.key] = cell
     if problems:
         raise InputError("\n".join(problems))
-    return list(found.values())
+    return list(results.values())
 
 
 def _axes(grid: list[str]) -> dict[str, list[str]]:
@@ -37,10 +37,10 @@ def _axes(grid: list[str]) -> dict[str, list[str]]:
     problems.unless(bool(grid), "A sweep needs a --grid, for example --grid seed=0,1,2.")
     axes: dict[str, list[str]] = {}
     for text in grid:
-        key, found, rest = text.partition("=")
+        key, result, rest = text.partition("=")
         key, values = key.strip(), [v.strip() for v in COMMA.split(rest)]
         if problems.unless(
-            bool(found and key and all(values)),
+            bool(result and key and all(values)),
             f"--grid is {text!r}, but must be a key and its values, for example seed=0,1,2.",
         ):
             problems.unless(key not in axes, f"--grid names {key!r} twice: give all its values at once.")

@@ -33,14 +33,14 @@ def sweep(
     run = choose(engine, address)
     folder_for("--out", out)
     with locked(out):
-        found = {cell.key: done for cell in cells if (done := store.read(out, cell, prompts))}
-        missing = {cell.key: cell for cell in cells if cell.key not in found}
+        results = {cell.key: done for cell in cells if (done := store.read(out, cell, prompts))}
+        missing = {cell.key: cell for cell in cells if cell.key not in results}
         works = [Training(cell, key, store.folder_of(out, cell), prompts, own) for key, cell in missing.items()]
-        after(len(found))
+        after(len(results))
         with closing(run(works, jobs, address)) if works else nullcontext(()) as answers:
             for key, result in answers:
                 if result.status == "done":
                     store.write(out, missing[key], prompts, result)
-                found[key] = result
-                after(len(found))
-    return [found[cell.key] for cell in cells]
+                results[key] = result
+                after(len(results))
+    return [results[cell.key] for cell in cells]

@@ -29,12 +29,12 @@ def table_rows(out: Path, cells: list[Cell], results: list[Result]) -> list[dict
 
 def write_table(out: Path, cells: list[Cell], results: list[Result]) -> Path:
     """`results.csv`, a column for each setting and for the error after each number of examples; `results.json`."""
-    found = table_rows(out, cells, results)
-    write_atomic(out / "results.json", json.dumps({"cells": found}, indent=1, allow_nan=False) + "\n")
-    longest = max(len(r["curve"]) for r in found)
+    result = table_rows(out, cells, results)
+    write_atomic(out / "results.json", json.dumps({"cells": result}, indent=1, allow_nan=False) + "\n")
+    longest = max(len(r["curve"]) for r in result)
     plain = ("status", "loss", "seconds", "message", "folder")
     return write_csv(
         out / "results.csv",
         (*cells[0].settings, *plain, *(f"error_{i}" for i in range(longest))),
-        [(*r["settings"].values(), *(r[name] for name in plain), *r["curve"]) for r in found],
+        [(*r["settings"].values(), *(r[name] for name in plain), *r["curve"]) for r in result],
     )

@@ -46,10 +46,10 @@ def read(path: Path) -> list[dict[str, float]]:
     """The lines of a file; one that a crash cut short is left out, and so is what is no line of numbers."""
     if not path.is_file():
         return []
-    found = []
+    results = []
     for line in read_text(path, "The file", fix=AGAIN).splitlines():
         with suppress(InputError):
             values = parse_json(line, "A line")
             if {"step", "loss"} <= values.keys() and all(type(v) in (int, float) for v in values.values()):
-                found.append(values)
-    return found
+                results.append(values)
+    return results

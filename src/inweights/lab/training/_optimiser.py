@@ -63,8 +63,8 @@ class Optimiser:
             yield from ((name, p, kind) for kind in ("step", "exp_avg", "exp_avg_sq"))
 
     def state(self) -> dict[str, Tensor]:
-        found = {f"adam.{kind}.{name}": self.adam.state[p][kind] for name, p, kind in self._adam_state()}
-        return found | {f"muon.{k}": m for k, m in enumerate(self.muon.momenta)}
+        results = {f"adam.{kind}.{name}": self.adam.state[p][kind] for name, p, kind in self._adam_state()}
+        return results | {f"muon.{k}": m for k, m in enumerate(self.muon.momenta)}
 
     def load(self, state: dict[str, Tensor]) -> None:
         for name, p, kind in self._adam_state():

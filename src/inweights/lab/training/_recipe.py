@@ -161,8 +161,8 @@ def _sentence(error: Any, where: str) -> str:
         return f"{where}: {unknown('key', place, fields)}"
     if error["type"] == "missing":
         return f"{where}: `{place}` is missing."
-    said = error["msg"][0].lower() + error["msg"][1:]
-    return f"{where}: `{place}` is {shown(error['input'])}, but {said.replace('input should', 'it must')}."
+    output = error["msg"][0].lower() + error["msg"][1:]
+    return f"{where}: `{place}` is {shown(error['input'])}, but {output.replace('input should', 'it must')}."
 
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -200,8 +200,8 @@ def changed(recipe: Recipe, settings: list[str], where: str = "--set") -> Recipe
 
 def _merged(values: dict[str, Any], settings: list[str]) -> dict[str, Any]:
     for setting in settings:
-        key, found, text = setting.partition("=")
-        if not found:
+        key, result, text = setting.partition("=")
+        if not result:
             raise InputError(f"{setting!r} is no setting: write key=value, for example steps=1000.")
         *path, last = key.strip().split(".")
         place = values

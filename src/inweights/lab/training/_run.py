@@ -67,9 +67,9 @@ class Run:
 
     def mean_loss(self, steps: int) -> float:
         """The mean loss of the last `steps` steps, over all processes; counts anew from here."""
-        found = self.processes.mean(self.total.clone()).item() / steps
+        result = self.processes.mean(self.total.clone()).item() / steps
         self.total.zero_()
-        return found
+        return result
 
     def _one_step(self) -> None:
         self.model.zero_grad(set_to_none=True)
@@ -100,8 +100,8 @@ class Run:
         low = LOW.get(recipe.precision)
         with torch.autocast(self.device.type, low) if low else nullcontext():
             answers = self._answers(sample.xs, sample.ys)
-        found: tuple[Tensor, Tensor] = self._objective(answers, sample, points)
-        return found
+        results: tuple[Tensor, Tensor] = self._objective(answers, sample, points)
+        return results
 
     def _measured(self, answers: Tensor, sample: Sample, points: Tensor) -> tuple[Tensor, Tensor]:
         """What to go down, and the mean loss, of answers on a batch whose first `points` count."""
@@ -148,14 +148,14 @@ class Run:
 
     def state(self) -> dict[str, Tensor]:
         """All of it, by name. What the optimiser has not yet, it does not save."""
-        found = {f"model.{n}": t for n, t in self.model.state_dict().items()}
+        results = {f"model.{n}": t for n, t in self.model.state_dict().items()}
         if self.averaged is not None:
-            found |= {f"average.{n}": t for n, t in self.averaged.state_dict().items()}
+            results |= {f"average.{n}": t for n, t in self.averaged.state_dict().items()}
         if self.scaler is not None:
-            found |= self.scaler.state()
+            results |= self.scaler.state()
         if int(self.step):
-            found |= self.optimiser.state()
-        return found | {"step": self.step}
+            results |= self.optimiser.state()
+        return results | {"step": self.step}
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Goes on from there."""

@@ -31,14 +31,14 @@ def keep(folder: Path, name: str, into: Path, *, prompts: int = 6400, device: st
     """
     model, recipe, about = load_trained(folder / MODEL)
     dtype = rounded(model)
-    found = curves(
+    result = curves(
         recipe.make_task(), recipe.points, {"model": model.to(device)}, prompts=prompts, device=device,
         clean=recipe.target == "clean",
     )["model"]  # fmt: skip
     lines = read(folder / METRICS)
     thinned = lines[:: max(1, len(lines) // 50)]
     about = {
-        "quality": [round(e, 7) for e in found.mean(0).tolist()],
+        "quality": [round(e, 7) for e in result.mean(0).tolist()],
         "curve": [[line["step"], round(line["loss"], 6)] for line in thinned],
         "rounded": "" if dtype is torch.float32 else str(dtype).removeprefix("torch."),
         "torch": torch.__version__,

@@ -21,7 +21,7 @@ from inweights.lab.models import (
 )
 from inweights.lab.predictors import GD, GDPlusPlus, Outputs, Predictor
 from inweights.lab.tasks import Uniform
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.papers._papers import OSWALD
 
 D = N = 10
@@ -49,13 +49,13 @@ def last(predictor: Predictor, xs: Tensor, ys: Tensor) -> Tensor:
 
 def farthest(difference: Tensor) -> list[float]:
     """For each prompt the largest entry, over its queries and all else."""
-    found: list[float] = difference.abs().unflatten(0, (-1, QUERIES)).flatten(1).amax(1).tolist()
-    return found
+    results: list[float] = difference.abs().unflatten(0, (-1, QUERIES)).flatten(1).amax(1).tolist()
+    return results
 
 
 @claim("oswald-construction", OSWALD, "Proposition 1", exact=True, cost=(2, 3))
 @torch.no_grad()
-def construction(trial: Trial) -> Found:
+def construction(trial: Trial) -> Measurement:
     """There are weights with which K layers of linear self-attention answer as K steps of gradient descent from zero.
 
     Measured: for each prompt the largest difference between the answers to its queries, for K = 1, 2 and 5 and for
@@ -78,7 +78,7 @@ def construction(trial: Trial) -> Found:
         scores = xs[:, :-1] @ xs[:, -1:].mT  # (batch, N, 1)
         demo = scores.mT @ ys[:, :-1] * ETA / scores.square().sum(1, keepdim=True)
         controls += farthest(demo - last(GD(rate=ETA), xs, ys))
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 def descending(steps: int, outputs: int, like: Tensor) -> LSAModel:
@@ -87,7 +87,7 @@ def descending(steps: int, outputs: int, like: Tensor) -> LSAModel:
 
 @claim("oswald-construction-plus", OSWALD, "Appendix A.10", exact=True, cost=(1, 1))
 @torch.no_grad()
-def construction_plus(trial: Trial) -> Found:
+def construction_plus(trial: Trial) -> Measurement:
     """There are weights with which layers of linear self-attention answer as GD++: while labels take a step of
     gradient descent, inputs go to `(I − γ X Xᵀ) x`.
 
@@ -107,12 +107,12 @@ def construction_plus(trial: Trial) -> Found:
         wanted = last(GDPlusPlus(rates=tuple(eta), curvatures=tuple(gamma)), xs, ys)
         errors += farthest(gdpp_construction(model, eta, gamma, N)(xs, ys) - wanted)
         controls += farthest(gd_construction(model, eta, N)(xs, ys) - wanted)
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 @claim("oswald-mlp", OSWALD, "Proposition 2", exact=True, cost=(1, 1))
 @torch.no_grad()
-def mlp(trial: Trial) -> Found:
+def mlp(trial: Trial) -> Measurement:
     """A wide layer m and a layer of linear self-attention after it can answer as a step of gradient descent on
     `Σ |W m(x) − y|²`: descent on features instead of inputs.
 
@@ -135,12 +135,12 @@ def mlp(trial: Trial) -> Found:
         descent = GD(rate=ETA, steps=steps)
         errors += farthest(answers - last(descent, model.features(xs), ys))
         controls += farthest(answers - last(descent, xs, ys))
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 @claim("oswald-copy", OSWALD, "Proposition 3, Appendix A.5", exact=True, cost=(1, 1))
 @torch.no_grad()
-def copy(trial: Trial) -> Found:
+def copy(trial: Trial) -> Measurement:
     """If inputs and labels are tokens of their own, one layer of softmax attention over positions can bring each label
     to its input; a second layer can then make a step of gradient descent.
 
@@ -159,9 +159,9 @@ def copy(trial: Trial) -> Found:
         brought = farthest(pairs - torch.cat([xs, ys], -1)[:, :-1])
         return brought + farthest(model(xs, ys) - last(GD(rate=ETA), xs, ys))
 
-    found = errors()
+    result = errors()
     model.positions.zero_()
-    return Found({"error": (found, errors())})
+    return Measurement({"error": (result, errors())})
 
 
 # After the claims above, so that the ledger has them in the order of the paper.

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from torch.nn import functional as F
 
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._descent import Descent, best_descent, best_plus, excess, mean_square, sensitivities, trained
 from inweights.papers._papers import OSWALD
 from inweights.papers.gradient_descent.trained import D, N, one_step, task, tested
@@ -17,7 +17,7 @@ CLIP = 10.0
 
 
 @claim("oswald-two-layers", OSWALD, "Figure 3a", cost=(2, 5), needs=("lsa-2", "lsa-1"))
-def two_layers(trial: Trial) -> Found:
+def two_layers(trial: Trial) -> Measurement:
     """Two layers with the same weights do better than two steps of gradient descent, and as well as two of GD++.
 
     Measured: by what part their loss is above (below, if negative) that of the best two equal steps of either.
@@ -30,7 +30,7 @@ def two_layers(trial: Trial) -> Found:
     plain, better = (best_descent(trial, task(), N, 2, plus=plus, tied=True) for plus in (False, True))
     model, control = trained(trial, "lsa-2"), trained(trial, "lsa-1")
     rivals = {"against_gd": plain.model(D), "against_plus": better.model(D)}
-    return Found(
+    return Measurement(
         {name: (excess(model, rival, sample), excess(control, rival, sample)) for name, rival in rivals.items()},
     )
 
@@ -49,7 +49,7 @@ def farthest(ratios: list[float]) -> float:
 
 
 @claim("oswald-gamma", OSWALD, "Appendix A.10, Figure 13", cost=(4, 15), needs=("lsa-2", "lsa-1"))
-def gamma(trial: Trial) -> Found:
+def gamma(trial: Trial) -> Measurement:
     """In the weights of trained recurrent transformers of two layers γ is 0.179 for ten examples, and 0.099, 0.056 and
     0.029 for 25, 50 and 100.
 
@@ -78,11 +78,11 @@ def gamma(trial: Trial) -> Found:
         log="xy",
     )
     told = {"paper": PAPER_GAMMA[10], "of the least loss": best[10]}
-    return Found({"gamma": (two, one), "best": (farthest(own), nearest(others))}, plot, told)
+    return Measurement({"gamma": (two, one), "best": (farthest(own), nearest(others))}, plot, told)
 
 
 @claim("oswald-depth", OSWALD, "Figure 3b", cost=(40, 150), needs=("lsa-5", "gdpp-5", "lsa-2"))
-def depth(trial: Trial) -> Found:
+def depth(trial: Trial) -> Measurement:
     """Five layers, each with weights of its own, do as well as five steps of GD++ with an η and a γ each.
 
     Measured: by what part their loss is above that of the best GD++ that is found: searches begin at numbers that were
@@ -112,14 +112,14 @@ def depth(trial: Trial) -> Found:
         .item()
         for name, each in (("GD++", best), ("learned GD++", learned))
     }
-    return Found({"against_plus": (excess(model, best, sample), excess(control, best, sample))}, told=told)
+    return Measurement({"against_plus": (excess(model, best, sample), excess(control, best, sample))}, reported=told)
 
 
 HEADS = ("softmax-1", "softmax-2", "lsa-1", "lsa-1-heads")
 
 
 @claim("oswald-softmax-heads", OSWALD, "Appendix A.9, Figure 12", cost=(2, 3), needs=HEADS)
-def softmax_heads(trial: Trial) -> Found:
+def softmax_heads(trial: Trial) -> Measurement:
     """One head of softmax attention does not reach a step of gradient descent; two come near to it.
 
     Measured: by what part the loss is above that of descent with the best η: of one head, of two, and by how much it is
@@ -132,4 +132,4 @@ def softmax_heads(trial: Trial) -> Found:
     """
     sample, descent = tested(trial), one_step(trial)
     one, two, linear, linear_two = (excess(trained(trial, name), descent, sample) for name in HEADS)
-    return Found({"one_head": (one, linear), "two_heads": (two, one), "gap": (one - two, linear - linear_two)})
+    return Measurement({"one_head": (one, linear), "two_heads": (two, one), "gap": (one - two, linear - linear_two)})

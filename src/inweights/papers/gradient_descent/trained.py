@@ -14,7 +14,7 @@ from inweights.lab import PromptSource
 from inweights.lab.models import LSA, LSAModel, SeparateModel, gd_construction, interpolate
 from inweights.lab.tasks import SHIFTS, Sample, Uniform
 from inweights.lab.training import build
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._descent import (
     FITTED,
     TESTED,
@@ -68,7 +68,7 @@ def alignment(model: Answers, descent: Answers, sample: Sample) -> dict[str, flo
 
 
 @claim("oswald-one-layer", OSWALD, "Figure 2", cost=(2, 4), needs=("lsa-1", "lsa-1-shuffled"))
-def one_layer(trial: Trial) -> Found:
+def one_layer(trial: Trial) -> Measurement:
     """A trained layer of linear self-attention is a step of gradient descent: in its loss, in how its answers change
     with the query, and in its answers.
 
@@ -88,11 +88,11 @@ def one_layer(trial: Trial) -> Found:
         "paper: loss of descent, about": PAPER_LOSS,
         "distance of the gradients": (here - there).norm(dim=1).mean().item(),
     }
-    return Found({name: (value, control[name]) for name, value in model.items()}, told=told)
+    return Measurement({name: (value, control[name]) for name, value in model.items()}, reported=told)
 
 
 @claim("oswald-interpolation", OSWALD, "Figure 2, Appendix A.3", cost=(1, 2), needs=("lsa-1", "lsa-1-shuffled"))
-def interpolation(trial: Trial) -> Found:
+def interpolation(trial: Trial) -> Measurement:
     """Weights half-way between the trained ones and those of the construction have the loss of gradient descent.
 
     Measured: by what part the loss of the mixture is above that of descent with the best η; 1 where it is more.
@@ -107,11 +107,11 @@ def interpolation(trial: Trial) -> Found:
     def mixed(name: str) -> float:
         return min(1.0, excess(interpolate(trained(trial, name), best), best, sample))
 
-    return Found({"loss": (mixed("lsa-1"), mixed("lsa-1-shuffled"))})
+    return Measurement({"loss": (mixed("lsa-1"), mixed("lsa-1-shuffled"))})
 
 
 @claim("oswald-out-of-distribution", OSWALD, "Figures 2 and 6", cost=(2, 15), needs=("lsa-1", "lsa-1-shuffled"))
-def out_of_distribution(trial: Trial) -> Found:
+def out_of_distribution(trial: Trial) -> Measurement:
     """On prompts unlike those of its training, the trained layer errs as gradient descent does: where inputs or weights
     are larger or smaller, inputs have another law, or labels are replaced by noise.
 
@@ -162,7 +162,7 @@ def out_of_distribution(trial: Trial) -> Found:
     }
     plot = Plot("Inputs and weights times a factor", "factor", "loss", factors, shown, log="y")
     largest = max(map(max, ours.values())), min(map(max, control.values()))
-    return Found({"log_ratio": largest}, plot, told)
+    return Measurement({"log_ratio": largest}, plot, told)
 
 
 def brought_together(model: SeparateModel, sample: Sample) -> Tensor:
@@ -195,7 +195,7 @@ def apart(trial: Trial) -> SeparateModel:
 
 
 @claim("oswald-copying", OSWALD, "Figure 5", cost=(4, 5), needs=("copying",))
-def copying(trial: Trial) -> Found:
+def copying(trial: Trial) -> Measurement:
     """If inputs and labels are tokens of their own, the first of two layers learns to bring to each input the label
     that comes after it.
 
@@ -211,12 +211,12 @@ def copying(trial: Trial) -> Found:
     sample = prompts(trial, task(), trial.size(8, 32), N)
     untrained = build(trial.recipe("copying")).to(sample.xs)
     assert isinstance(untrained, SeparateModel)
-    found, control = (brought_together(m, sample) for m in (apart(trial), untrained))
-    return Found({"ratio": (found[0], control[0])}, told={"at labels": found[1].mean().item()})
+    result, control = (brought_together(m, sample) for m in (apart(trial), untrained))
+    return Measurement({"ratio": (result[0], control[0])}, reported={"at labels": result[1].mean().item()})
 
 
 @claim("oswald-separate-tokens", OSWALD, "Section 5, Figure 5", cost=(3, 16), needs=("copying",))
-def separate_tokens(trial: Trial) -> Found:
+def separate_tokens(trial: Trial) -> Measurement:
     """If inputs and labels are tokens of their own, two trained layers do as well as one step of gradient descent: the
     first has to bring labels to their inputs.
 
@@ -234,7 +234,7 @@ def separate_tokens(trial: Trial) -> Found:
     told = {"against two steps": excess(model, two, sample), "cosine": near["cosine"], "difference": near["difference"]}
     lost = apart(trial)
     lost.positions.zero_()
-    return Found({"loss": (near["loss"], excess(lost, descent, sample))}, told=told)
+    return Measurement({"loss": (near["loss"], excess(lost, descent, sample))}, reported=told)
 
 
 def example_weights(model: Answers, sample: Sample) -> float:
@@ -250,7 +250,7 @@ def example_weights(model: Answers, sample: Sample) -> float:
     cost=(1, 2),
     needs=("lsa-1", "lsa-1-shuffled"),
 )
-def weights_of_examples(trial: Trial) -> Found:
+def weights_of_examples(trial: Trial) -> Measurement:
     """A trained layer weighs the label of each example as gradient descent does: by the product of its input with the
     query.
 
@@ -261,12 +261,12 @@ def weights_of_examples(trial: Trial) -> Found:
     Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 or 10,000 prompts, float64.
     """
     sample = tested(trial)
-    found = [example_weights(trained(trial, name), sample) for name in ("lsa-1", "lsa-1-shuffled")]
-    return Found({"correlation": (found[0], found[1])})
+    results = [example_weights(trained(trial, name), sample) for name in ("lsa-1", "lsa-1-shuffled")]
+    return Measurement({"correlation": (results[0], results[1])})
 
 
 @claim("oswald-sine", OSWALD, "Figure 4", cost=(4, 10), needs=("sine", "sine-gd"))
-def sine(trial: Trial) -> Found:
+def sine(trial: Trial) -> Measurement:
     """A wide layer and a layer of linear self-attention, trained on sine waves, do as well as a wide layer that was
     trained for one step of gradient descent on its features.
 
@@ -281,7 +281,7 @@ def sine(trial: Trial) -> Found:
     descent, model = (mean_square(trained(trial, name), sample) for name in ("sine-gd", "sine"))
     raw = mean_square(on_inputs(shown), sample)
     told = {"loss": model / waves.power, "loss of descent": descent / waves.power}
-    return Found({"log_ratio": (abs(math.log(model / descent)), abs(math.log(raw / descent)))}, told=told)
+    return Measurement({"log_ratio": (abs(math.log(model / descent)), abs(math.log(raw / descent)))}, reported=told)
 
 
 def on_inputs(shown: Sample) -> LSAModel:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from inweights.blocks import LAYERS, SoftmaxAttention, absorb, make_block, without
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.papers._found_changes import run, smallest, trained
 from inweights.papers._papers import DHERIN
 from inweights.papers._random_blocks import TOKENS, WIDTH, block_and_prompts, each, parts
@@ -14,7 +14,7 @@ from inweights.theory import Changes, implicit_update, scalar_update
 
 
 @claim("dherin-theorem", DHERIN, "Theorem 2.2", exact=True, cost=(1, 5))
-def theorem(trial: Trial) -> Found:
+def theorem(trial: Trial) -> Measurement:
     """What any part Y of a context does to a contextual block is what a change of its first dense matrix does without
     Y: T_W(C, x) = T_{W+ΔW(Y)}(C∖Y, x), with ΔW(Y) = (W ΔA(Y)) A(C∖Y, x)ᵀ / ‖A(C∖Y, x)‖².
 
@@ -33,11 +33,11 @@ def theorem(trial: Trial) -> Found:
         changes, keep = absorb(block, context, query, part), without(context, part)
         errors.append(each(changes.run(block, context, query, keep=keep), prompted))
         controls.append(each(changes.random_like(trial.seed).run(block, context, query, keep=keep), prompted))
-    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+    return Measurement({"error": (torch.cat(errors), torch.cat(controls))})
 
 
 @claim("dherin-corollary", DHERIN, "Corollary 2.3.1", exact=True, cost=(0.5, 1))
-def corollary(trial: Trial) -> Found:
+def corollary(trial: Trial) -> Measurement:
     """The whole context can be moved into the weights: T_W(C, x) = T_{W+ΔW(C)}(x).
 
     Measured: for each prompt the largest difference of the two outputs, the query alone being given to the block.
@@ -53,11 +53,11 @@ def corollary(trial: Trial) -> Found:
     changes = absorb(block, context, query)
     foreign = absorb(block, context.roll(1, 0), query)
     errors, controls = (each(c.run(block, nothing, query), prompted) for c in (changes, foreign))
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 @claim("dherin-residual", DHERIN, "Appendix A of version 1, Theorem B.2 of later ones", exact=True, cost=(1, 5))
-def residual(trial: Trial) -> Found:
+def residual(trial: Trial) -> Measurement:
     """With skip connections, x + A + W' g(W A + b) + b', the same ΔW(Y) and Δb'(Y) = ΔA(Y) move Y into the weights.
 
     Measured: for each prompt and random part, the largest difference of the outputs with Y and with the changes.
@@ -75,11 +75,11 @@ def residual(trial: Trial) -> Found:
         changes, keep = absorb(block, context, query, part, output="bias"), without(context, part)
         errors.append(each(changes.run(block, context, query, keep=keep), prompted))
         controls.append(each(Changes(changes.updates).run(block, context, query, keep=keep), prompted))
-    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+    return Measurement({"error": (torch.cat(errors), torch.cat(controls))})
 
 
 @claim("dherin-rank-one", DHERIN, "Theorem 2.2", exact=True, cost=(1, 5), repeats="dherin-theorem")
-def rank_one(trial: Trial) -> Found:
+def rank_one(trial: Trial) -> Measurement:
     """To stand for Y, a change of W of rank 1 is enough.
 
     Measured: the least dense matrix D with D A(C∖Y, x) = W ΔA(Y) is found by LAPACK, for each prompt and random part;
@@ -106,17 +106,17 @@ def rank_one(trial: Trial) -> Found:
         one, two = (smallest(reads[:, :k], targets[:, :k]) for k in (1, 2))
         miss = float(each(run(block, one, context, query, keep), prompted).max())
         trial.require(miss < 1e-10, f"with D the block is off by {miss:.1e}")
-        for found, D in ((values, one), (controls, two)):
+        for result, D in ((values, one), (controls, two)):
             s = torch.linalg.svdvals(D)
-            found.append(s[:, 1] / s[:, 0])
-    return Found({"second": (torch.cat(values), torch.cat(controls))})
+            result.append(s[:, 1] / s[:, 0])
+    return Measurement({"second": (torch.cat(values), torch.cat(controls))})
 
 
 @claim(
     "dherin-minimum-norm", DHERIN, "Abstract of version 4; note 001 on Theorem 2.2", exact=True, cost=(2, 10),
     aside="changes with B A(x) = 0 are orthogonal to ΔW(C), so by Pythagoras nothing but PASS could come out",
 )  # fmt: skip
-def minimum_norm(trial: Trial) -> Found:
+def minimum_norm(trial: Trial) -> Measurement:
     """Of all changes D of W after which the first layer says the same, D A(x) = W ΔA, ΔW(C) is the one with the
     smallest Frobenius norm.
 
@@ -153,12 +153,12 @@ def minimum_norm(trial: Trial) -> Found:
         return each(run(block, update.unsqueeze(1) + B, *changed), prompted.unsqueeze(1))
 
     by_outputs = trained(block, query, prompted.detach(), torch.zeros_like(update), trial.seed)
-    return Found(
+    return Measurement(
         {
             "excess": (least / size - 1, least / others_size - 1),
             "error": (errors(blind), errors(seeing[:, shares >= 1])),
         },
-        told={
+        reported={
             "a change trained for this block's outputs alone, over ‖ΔW(C)‖": float(
                 (frobenius(by_outputs) / size).mean()
             )
@@ -171,7 +171,7 @@ def frobenius(matrices: Tensor) -> Tensor:
 
 
 @claim("dherin-family", DHERIN, "Note 002 on Theorem 2.2", exact=True, cost=(0.5, 1))
-def family(trial: Trial) -> Found:
+def family(trial: Trial) -> Measurement:
     """Every (W ΔA) vᵀ with vᵀA(x) = 1 stands for the context as well, whatever else v is.
 
     Measured: for each prompt, with a random v scaled to vᵀA(x) = 1, the largest difference of outputs from the prompt.
@@ -187,11 +187,11 @@ def family(trial: Trial) -> Found:
     update = implicit_update(block.get_parameter(name).detach(), a, full - a, carrier=v, name=name)
     wrong = torch.tensor([-1, 0, 0.5, 2], dtype=a.dtype).repeat(len(a) // 4)
     errors, controls = (each(Changes((u,)).run(block, nothing, query), prompted) for u in (update, update * wrong))
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 @claim("dherin-scalar", DHERIN, "Note 002 on Theorem 2.2, the picture in one dimension", exact=True, cost=(0.5, 0.5))
-def scalar(trial: Trial) -> Found:
+def scalar(trial: Trial) -> Measurement:
     """In one dimension the update is the relative change of what the contextual layer says, times the weight.
 
     Measured: for each prompt the difference of w A(C, x) and (w + Γ) A(x), Γ = w (A(C, x) − A(x)) / A(x).
@@ -222,11 +222,11 @@ def scalar(trial: Trial) -> Found:
     errors, controls = (
         each((w + g) * reduced, w * full) for g in (scalar_update(w, full, reduced), w * (full - reduced))
     )
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 @claim("dherin-other-layers", DHERIN, "Section 2, after Theorem 2.2", exact=True, cost=(2, 10))
-def other_layers(trial: Trial) -> Found:
+def other_layers(trial: Trial) -> Measurement:
     """The theorem asks nothing of the contextual layer: it holds for attention of every kind, for recurrent layers,
     local attention and images alike.
 
@@ -250,7 +250,7 @@ def other_layers(trial: Trial) -> Found:
         changes = absorb(block, context, query, part)
         errors.append(each(changes.run(block, context, query, keep=keep), prompted))
         controls.append(each(changes.random_like(trial.seed).run(block, context, query, keep=keep), prompted))
-    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+    return Measurement({"error": (torch.cat(errors), torch.cat(controls))})
 
 
 # Last, so that the ledger has the claims in the order of the paper.

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from inweights.blocks import ContextualBlock
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.papers._papers import DHERIN
 from inweights.papers._random_blocks import block_and_prompts, largest
 from inweights.theory import exchanged, product_path
 
 
 @claim("dherin-gradient-steps", DHERIN, "Proposition 3.1", exact=True, cost=(2, 20))
-def gradient_steps(trial: Trial) -> Found:
+def gradient_steps(trial: Trial) -> Measurement:
     """Reading one more token is a step of gradient descent, W_{i+1} = W_i − h ∇L_i(W_i), on the linear loss
     L_i(W) = trace(Δ_iᵀ W) with Δ_i = W_0 (A(c_1…c_i, x) − A(c_1…c_{i+1}, x)) A(x)ᵀ and h = 1/‖A(x)‖².
 
@@ -34,7 +34,7 @@ def gradient_steps(trial: Trial) -> Found:
         [descent_error(block, c, x, times * float(rate)) for c, x, rate in zip(contexts, queries, h, strict=True)]
         for times in (1, 2)
     )
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 def descent_error(block: ContextualBlock, context: Tensor, query: Tensor, h: float, shift: int = 0) -> float:
@@ -49,13 +49,13 @@ def descent_error(block: ContextualBlock, context: Tensor, query: Tensor, h: flo
         at = W.clone().requires_grad_()
         W = W - h * torch.autograd.grad(torch.trace(gradient.mT @ at), at)[0]
         with exchanged(block, {name: W}):
-            said = block(context[:0], query)
-        worst = max(worst, largest(said, block(context[: i + 1], query)))
+            output = block(context[:0], query)
+        worst = max(worst, largest(output, block(context[: i + 1], query)))
     return worst
 
 
 @claim("dherin-factors", DHERIN, "Appendix B", exact=True, cost=(2, 20))
-def factors(trial: Trial) -> Found:
+def factors(trial: Trial) -> Measurement:
     """Tokens can also be taken off the front one by one, each by a factor: W_i = W_{i−1} (I + h_i A_i) has
     T_{W_i}(c_{i+1}…c_n, x) = T_{W_0}(C, x), so that W_n = W_0 (I + h_1 A_1) … (I + h_n A_n).
 
@@ -73,7 +73,9 @@ def factors(trial: Trial) -> Found:
         errors.append(peeling_error(block, context, query, products(W0, each)))
         controls.append(peeling_error(block, context, query, products(W0, each[::-1])))
     path = product_path(W0, block.suffix_joints(contexts, queries).read)
-    return Found({"error": (errors, controls)}, told={"rank of W_n − W_0": float(path.total.rank().double().mean())})
+    return Measurement(
+        {"error": (errors, controls)}, reported={"rank of W_n − W_0": float(path.total.rank().double().mean())}
+    )
 
 
 def token_factors(block: ContextualBlock, context: Tensor, query: Tensor) -> list[Tensor]:
@@ -85,11 +87,11 @@ def token_factors(block: ContextualBlock, context: Tensor, query: Tensor) -> lis
 
 def products(W: Tensor, each: Sequence[Tensor]) -> list[Tensor]:
     """`W_1, W_2, …`: `W` times the first factors."""
-    found = []
+    results = []
     for factor in each:
         W = W @ factor
-        found.append(W)
-    return found
+        results.append(W)
+    return results
 
 
 def peeling_error(block: ContextualBlock, context: Tensor, query: Tensor, path: Sequence[Tensor]) -> float:

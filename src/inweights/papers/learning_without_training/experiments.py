@@ -22,7 +22,7 @@ from inweights.lab.section4 import (
     predict,
     train_block,
 )
-from inweights.ledger import Found, Plot, Trial, claim, kept
+from inweights.ledger import Measurement, Plot, Trial, claim, kept
 from inweights.papers._papers import DHERIN
 from inweights.theory import Changes
 
@@ -55,10 +55,10 @@ def _trained(seed: int, quick: bool) -> Trained:
     settings = OneBlock(steps=400, batch=64, seed=seed) if quick else OneBlock(seed=seed)
     test = settings.task.prompts(200 if quick else 1000, settings.examples, seed=seed + 1_000_003)
     moments = range(0, settings.steps + 1, settings.steps // 20)
-    found = kept(f"section4-{seed}-{'quick' if quick else 'full'}", lambda: training(settings, test, moments))
-    losses = {name: found.pop(name).tolist() for name in LOSSES}
+    result = kept(f"section4-{seed}-{'quick' if quick else 'full'}", lambda: training(settings, test, moments))
+    losses = {name: result.pop(name).tolist() for name in LOSSES}
     block = settings.make()
-    block.load_state_dict(found)
+    block.load_state_dict(result)
     return Trained(settings, block, test, list(moments), losses)
 
 
@@ -84,12 +84,12 @@ def three_losses(block: ContextualBlock, prompts: Prompts, seed: int) -> dict[st
         return changes.run(block, context[:, :0], query)
 
     with torch.no_grad():
-        said = (block(context, query), alone(changes), alone(changes.random_like(seed)))
-    return {name: F.mse_loss(predict(out), target).item() for name, out in zip(LOSSES, said, strict=True)}
+        output = (block(context, query), alone(changes), alone(changes.random_like(seed)))
+    return {name: F.mse_loss(predict(out), target).item() for name, out in zip(LOSSES, output, strict=True)}
 
 
 @claim("dherin-losses-coincide", DHERIN, "Section 4, check of the theorem", cost=(20, 300))
-def losses_coincide(trial: Trial) -> Found:
+def losses_coincide(trial: Trial) -> Measurement:
     """All through its training, the test loss of the block with the prompt is that of the block with ΔW and no prompt.
 
     Measured: the difference of the two losses at each of 20 moments of the training.
@@ -100,11 +100,11 @@ def losses_coincide(trial: Trial) -> Found:
     Settings: the block of section 4 (2 dimensions, 50 examples, 8 heads of width 4, 128 hidden units), Adam, 400 steps
     of 64 prompts (full: 2,000 of 256), 200 test prompts (full: 1,000), float32.
     """
-    found = trained(trial)
-    context = torch.tensor(found.losses["context"])
-    value, control = ((torch.tensor(found.losses[name]) - context)[1:].abs() for name in ("update", "random update"))
-    plot = Plot("Prompt and weights during training", "step", "test loss", found.steps, found.losses, log="y")
-    return Found({"difference": (value, control)}, plot, {"loss in the end": found.losses["context"][-1]})
+    result = trained(trial)
+    context = torch.tensor(result.losses["context"])
+    value, control = ((torch.tensor(result.losses[name]) - context)[1:].abs() for name in ("update", "random update"))
+    plot = Plot("Prompt and weights during training", "step", "test loss", result.steps, result.losses, log="y")
+    return Measurement({"difference": (value, control)}, plot, {"loss in the end": result.losses["context"][-1]})
 
 
 def summing(settings: OneBlock) -> ContextualBlock:
@@ -121,7 +121,7 @@ def rank_correlation(line: Tensor) -> float:
 
 
 @claim("dherin-increments-vanish", DHERIN, "Section 4, convergence of ΔW", cost=(20, 300))
-def increments_vanish(trial: Trial) -> Found:
+def increments_vanish(trial: Trial) -> Measurement:
     """The more examples are read, the less the next one changes the weights: ‖ΔW_{i+1} − ΔW_i‖ goes to zero, as the
     steps of gradient descent do where it converges.
 
@@ -134,20 +134,20 @@ def increments_vanish(trial: Trial) -> Found:
     Settings: the trained block of section 4, as for `dherin-losses-coincide`, 50 examples; exponents of
     ‖ΔW_{i+1} − ΔW_i‖ as a power of i by least squares, on the median over test prompts.
     """
-    found = trained(trial)
+    result = trained(trial)
     blocks = {
-        "trained": found.block,
-        "untrained": found.settings.make(),
-        "linear attention, untrained": summing(found.settings),
+        "trained": result.block,
+        "untrained": result.settings.make(),
+        "linear attention, untrained": summing(result.settings),
     }
-    paths = {name: implicit_path(block, found.test).increments() for name, block in blocks.items()}
+    paths = {name: implicit_path(block, result.test).increments() for name, block in blocks.items()}
     lines = {name: path.mean(0) for name, path in paths.items()}
     ranks = {name: rank_correlation(line) for name, line in lines.items()}
     ratios = {name: float(line[-1] / line[0]) for name, line in lines.items()}
     shown = {name: (line / line[0]).tolist() for name, line in lines.items()}
     x = list(range(1, len(lines["trained"]) + 1))
     added = "linear attention, untrained"
-    return Found(
+    return Measurement(
         {
             "rank_correlation": (ranks["trained"], ranks["untrained"]),
             "last_to_first": (ratios["trained"], ratios["untrained"]),
@@ -163,12 +163,12 @@ class OtherLabels(LinearTask):
     """Examples that teach another function than the one that is asked for."""
 
     def prompts(self, batch: int, examples: int, *, seed: int, step: int = 0, queries: int = 1) -> Prompts:
-        found = super().prompts(batch, examples, seed=seed, step=step, queries=queries)
-        return found._replace(context=found.context.roll(1, 0))
+        result = super().prompts(batch, examples, seed=seed, step=step, queries=queries)
+        return result._replace(context=result.context.roll(1, 0))
 
 
 @claim("dherin-finetuning", DHERIN, "Section 4, comparison with fine-tuning", cost=(40, 400))
-def finetuned(trial: Trial) -> Found:
+def finetuned(trial: Trial) -> Measurement:
     """Reading examples lowers the test loss in the way in which training on them does, one step of SGD for each.
     (A weak claim: it is about the look of two curves, and any two that fall are much alike.)
 
@@ -181,29 +181,29 @@ def finetuned(trial: Trial) -> Found:
     Settings: the trained block of section 4, as for `dherin-losses-coincide`; SGD on W alone, the best of three rates
     (full: six), 40 trials of 4 queries (full: 100 of 16).
     """
-    found = trained(trial)
+    results = trained(trial)
     trials, queries, rates = trial.size((40, 4, (0.1, 0.3, 1.0)), (100, 16, (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
 
     def tuned(task: LinearTask) -> dict[str, Tensor]:
         result = finetuning(
-            found.block, found.settings.make(), task, found.settings.examples,
+            results.block, results.settings.make(), task, results.settings.examples,
             trials=trials, queries=queries, seed=trial.seed + 2_000_003, rates=rates,
         )  # fmt: skip
         return {"SGD": result.sgd.mean(0), "ΔW": result.implicit.mean(0), "SGD, untrained": result.untrained.mean(0)}
 
-    lines = tuned(found.settings.task)
-    lines["SGD, other labels"] = tuned(OtherLabels(found.settings.dims))["SGD"]
+    lines = tuned(results.settings.task)
+    lines["SGD, other labels"] = tuned(OtherLabels(results.settings.dims))["SGD"]
     like = {name: float(torch.corrcoef(torch.stack([line, lines["ΔW"]]))[0, 1]) for name, line in lines.items()}
     plot = Plot(
         "Reading examples and training on them", "examples", "test loss", range(len(lines["SGD"])),
         {name: line.tolist() for name, line in lines.items()}, log="y",
     )  # fmt: skip
     told = {"correlation with SGD on another function": like["SGD, other labels"]}
-    return Found({"correlation": (like["SGD"], like["SGD, untrained"])}, plot, told)
+    return Measurement({"correlation": (like["SGD"], like["SGD, untrained"])}, plot, told)
 
 
 @claim("dherin-gradient-alignment", DHERIN, "Comparison with fine-tuning in later versions", cost=(20, 300))
-def gradient_alignment(trial: Trial) -> Found:
+def gradient_alignment(trial: Trial) -> Measurement:
     """The implicit update of a context points where the gradient of fine-tuning on its examples points.
 
     Measured: for each context, the cosine of the mean of ΔW(C) over 16 queries with the negative gradient by W of the
@@ -213,12 +213,12 @@ def gradient_alignment(trial: Trial) -> Found:
 
     Settings: the trained block of section 4, as for `dherin-losses-coincide`; 50 contexts (full: 200) of 50 examples.
     """
-    found = trained(trial)
-    task, count = found.settings.task, trial.size(50, 200)
-    prompts = task.prompts(count, found.settings.examples, seed=trial.seed + 3_000_003, queries=16)
-    cosines = [alignment(found.block, prompts, shift) for shift in (0, 1)]
-    untrained = alignment(found.settings.make(), prompts, 0)
-    return Found({"cosine": (cosines[0], cosines[1])}, told={"cosine, untrained": float(untrained.mean())})
+    result = trained(trial)
+    task, count = result.settings.task, trial.size(50, 200)
+    prompts = task.prompts(count, result.settings.examples, seed=trial.seed + 3_000_003, queries=16)
+    cosines = [alignment(result.block, prompts, shift) for shift in (0, 1)]
+    untrained = alignment(result.settings.make(), prompts, 0)
+    return Measurement({"cosine": (cosines[0], cosines[1])}, reported={"cosine, untrained": float(untrained.mean())})
 
 
 def alignment(block: ContextualBlock, prompts: Prompts, shift: int) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from inweights.blocks import absorb, make_block, without
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.papers._found_changes import run, trained
 from inweights.papers._papers import DHERIN
 from inweights.papers._random_blocks import WIDTH, block_and_prompts, each
@@ -17,7 +17,7 @@ ASKED = 4
 
 
 @claim("dherin-last-token", DHERIN, "Limits that the paper names", exact=True, cost=(1, 5))
-def last_token(trial: Trial) -> Found:
+def last_token(trial: Trial) -> Measurement:
     """The equality is one for the output at the last token: with its ΔW, the outputs at the tokens before it are not
     those with the context.
 
@@ -48,14 +48,16 @@ def last_token(trial: Trial) -> Found:
     off = float(miss(last, own[last]).max())
     trial.require(off < 1e-10, f"at the last token the block is off by {off:.1e}")
     errors, controls, bare = (
-        torch.cat(found)
-        for found in zip(*((miss(i, own[last]), miss(i, own[i]), miss(i, None)) for i in others), strict=True)
+        torch.cat(result)
+        for result in zip(*((miss(i, own[last]), miss(i, own[i]), miss(i, None)) for i in others), strict=True)
     )
-    return Found({"error": (errors, controls)}, told={"error, over that with no change": float((errors / bare).mean())})
+    return Measurement(
+        {"error": (errors, controls)}, reported={"error, over that with no change": float((errors / bare).mean())}
+    )
 
 
 @claim("dherin-precondition", DHERIN, "Theorem 2.2", exact=True, cost=(1, 2), repeats="dherin-theorem")
-def precondition(trial: Trial) -> Found:
+def precondition(trial: Trial) -> Measurement:
     """Where A(x) = 0 no change of W stands for the context.
 
     Measured: the share of the context's effect on the output that is left after W was trained for this one query to say
@@ -68,13 +70,13 @@ def precondition(trial: Trial) -> Found:
     nine random beginnings if need be; float64.
     """
     _, context, query = block_and_prompts(trial, trial.size(5, 50))
-    found: list[list[Tensor]] = [[], []]
+    results: list[list[Tensor]] = [[], []]
     for name in ("softmax", "softmax-rotary", "mean-pool"):
         block = make_block("plain", name, width=WIDTH, seed=trial.seed)
         W = block.get_parameter(block.input_controls[0]).detach()
-        for shares, x in zip(found, (torch.zeros_like(query), query), strict=True):
+        for shares, x in zip(results, (torch.zeros_like(query), query), strict=True):
             wanted = block(context, x).detach()
             change = trained(block, x, wanted, W.new_zeros(len(x), *W.shape), trial.seed)
             left = each(run(block, change, context[:, :0], x), wanted)
             shares.append(left / each(block(context[:, :0], x), wanted))
-    return Found({"left": (torch.cat(found[0]), torch.cat(found[1]))})
+    return Measurement({"left": (torch.cat(results[0]), torch.cat(results[1]))})

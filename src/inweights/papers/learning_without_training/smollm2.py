@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.models import Model, Patch, Prompt, generate, goals, patch, solve_patches, verify
 from inweights.papers._papers import DHERIN
 from inweights.running import full_precision
@@ -25,7 +25,7 @@ def asked(trial: Trial) -> tuple[Model, str, str]:
 
 
 @claim("dherin-limits", DHERIN, "Limits that the paper names", cost=(30, 30), needs=("smollm2",))
-def limits(trial: Trial) -> Found:
+def limits(trial: Trial) -> Measurement:
     """The equality is one of a single block, for the token that is generated next; in a model of many blocks the update
     of the first block alone does not stand for the context.
 
@@ -44,12 +44,12 @@ def limits(trial: Trial) -> Found:
     prompt = Prompt(model, whole[:-1], whole[-1:])
     made = patch(prompt)
     every, first = (verify(prompt, each) for each in (made, only_first(made)))
-    return Found(
+    return Measurement(
         {
             "first_token": (every.max_abs_logit_error, every.bare_max_abs_logit_error),
             "one_block": (first.max_abs_logit_error, every.max_abs_logit_error),
         },
-        told={"error, the last block alone": verify(prompt, only_last(prompt)).max_abs_logit_error},
+        reported={"error, the last block alone": verify(prompt, only_last(prompt)).max_abs_logit_error},
     )
 
 
@@ -73,7 +73,7 @@ def only_last(prompt: Prompt) -> Patch:
     "dherin-beyond", DHERIN, "Beyond the limits that the paper names", cost=(80, 120), needs=("smollm2",),
     repeats="goldwaser-many-layers",
 )  # fmt: skip
-def beyond(trial: Trial) -> Found:
+def beyond(trial: Trial) -> Measurement:
     """Beyond the limits that the paper names: with updates in every block, made anew for every token, a whole model
     says without the context what it says with it, token for token.
 
@@ -89,7 +89,7 @@ def beyond(trial: Trial) -> Found:
     proof = verify(prompt, patch(prompt))
     new = generate(prompt, trial.size(8, 20))
     bare = sum(a == b for a, b in zip(new.prompted, new.bare, strict=True)) / len(new.prompted)
-    return Found(
+    return Measurement(
         {
             "error": (proof.max_abs_logit_error, proof.bare_max_abs_logit_error),
             "tokens": (new.matching, bare),

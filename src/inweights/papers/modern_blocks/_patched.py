@@ -89,8 +89,8 @@ def _prompted(model: Model, text: str, tokens: int) -> tuple[Tensor, Tensor, dic
     n = ids.shape[1]
     at = torch.arange(n, device=ids.device).unsqueeze(0)
     with torch.no_grad(), full_precision(model.model):
-        said = plain(model.model, ids, at, tokens)
-        ids = torch.cat([ids, torch.tensor([said], device=ids.device)], 1)
+        outputs = plain(model.model, ids, at, tokens)
+        ids = torch.cat([ids, torch.tensor([outputs], device=ids.device)], 1)
         rows = torch.arange(n - 1, n - 1 + tokens, device=ids.device)
         alone = ids[0, rows].unsqueeze(1)
         bare = run(model.model, alone, **inputs(model.model, alone, rows.unsqueeze(1)))[:, -1]
@@ -108,8 +108,8 @@ def replayed(model: Model, text: str, tokens: int, inversion: Literal["best", "n
     """
     net, (ids, alone, wanted, logits) = model.model, _prompted(model, text, tokens)
     own = torch.zeros(1, dtype=torch.long, device=ids.device)
-    found = []
-    for i, (said, bare) in enumerate(zip(logits, alone, strict=True)):
+    results = []
+    for i, (outputs, bare) in enumerate(zip(logits, alone, strict=True)):
         at = ids.shape[1] - tokens - 1 + i
         now = ids[:, at : at + 1]
         extra = inputs(net, now, torch.tensor([[at]], device=ids.device))
@@ -120,12 +120,12 @@ def replayed(model: Model, text: str, tokens: int, inversion: Literal["best", "n
             if i == 0:
                 with exchanged(net, {k: v for b in blocks for k, v in b.at(0).parameters(net).items()}):
                     again = run(net, now, **extra)[0, -1]
-                if float((again - patched).abs().max()) > 1e-5 * float(said.abs().max()):
+                if float((again - patched).abs().max()) > 1e-5 * float(outputs.abs().max()):
                     raise RuntimeError("the patched model's logits are not those of the run that solved its patch")
-        best = said.argmax()
-        off = [float((x - said).abs().max()) for x in (patched, bare)]
-        found.append([*off, *(float(x.argmax() == best) for x in (patched, bare))])
-    return Replayed(*torch.tensor(found, dtype=torch.float64).unbind(1))
+        best = outputs.argmax()
+        off = [float((x - outputs).abs().max()) for x in (patched, bare)]
+        results.append([*off, *(float(x.argmax() == best) for x in (patched, bare))])
+    return Replayed(*torch.tensor(results, dtype=torch.float64).unbind(1))
 
 
 @contextmanager
@@ -133,17 +133,17 @@ def disturbed(model: Model, seed: int, size: float) -> Iterator[list[Tensor]]:
     """While active, every coordinate of what a block says is off by a random share of it, normal with deviation
     `size`; the same seed, the same shares. What the blocks said then is in the list."""
     generator = torch.Generator().manual_seed(seed)
-    said: list[Tensor] = []
+    outputs: list[Tensor] = []
 
     def hook(module: nn.Module, args: object, out: object) -> object:
         h = hidden(out)
         noise = torch.randn(h.shape, generator=generator, dtype=torch.float64).to(h)
-        said.append(h * (1 + size * noise))
-        return with_hidden(out, said[-1])
+        outputs.append(h * (1 + size * noise))
+        return with_hidden(out, outputs[-1])
 
     handles = [model.model.get_submodule(b.name).register_forward_hook(hook) for b in model.anatomy.blocks]
     try:
-        yield said
+        yield outputs
     finally:
         for handle in handles:
             handle.remove()
@@ -179,9 +179,9 @@ def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Error
             return {name: value for b in blocks for name, value in b.at(0).parameters(net).items()}
 
         def errors(new: dict[str, Tensor], seed: int) -> Tensor:
-            with exchanged(net, new), disturbed(model, seed, size) as said:
+            with exchanged(net, new), disturbed(model, seed, size) as outputs:
                 last = run(net, own, **again)[0, rows]
-            pairs = [(h[0, rows], wanted[b.name].output) for h, b in zip(said, anatomy.blocks, strict=True)]
+            pairs = [(h[0, rows], wanted[b.name].output) for h, b in zip(outputs, anatomy.blocks, strict=True)]
             return torch.stack([((a - b).norm() / b.norm()).double().cpu() for a, b in [*pairs, (last, logits)]])
 
         mine, foreign = [], []

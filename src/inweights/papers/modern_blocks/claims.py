@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from inweights.blocks import BLOCKS, LAYERS, ContextualBlock, absorb, make_block
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.models import patch, verify
 from inweights.papers._papers import GOLDWASER
 from inweights.papers._random_blocks import TOKENS, WIDTH
@@ -16,13 +16,13 @@ from inweights.papers.modern_blocks._patched import family_errors, last_token, r
 from inweights.theory import Changes
 
 
-def _families(trial: Trial, *names: str) -> Found:
+def _families(trial: Trial, *names: str) -> Measurement:
     errors, controls = family_errors(trial, *names)
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 @claim("goldwaser-gemma", GOLDWASER, "Theorems 1 and 2, Table 1", exact=True, cost=(3, 5))
-def gemma(trial: Trial) -> Found:
+def gemma(trial: Trial) -> Measurement:
     """In a Gemma block, where a norm with scale m stands between the MLP and the sum, a context is perfectly replaced
     by rank-one updates of the gate's and the up matrix, W (z_C − z) zᵀ/‖z‖², and by Δm = (v_C − v) ⊘ rms(W_down h_C).
 
@@ -37,7 +37,7 @@ def gemma(trial: Trial) -> Found:
 
 
 @claim("goldwaser-llama", GOLDWASER, "Lemma output_weight, Table 1", exact=True, cost=(3, 6))
-def llama(trial: Trial) -> Found:
+def llama(trial: Trial) -> Measurement:
     """In Llama, Mistral and Qwen blocks the same updates of gate and up matrix and ΔW_down = (v_C − v) hᵀ/‖h‖² do it.
 
     Measured: the largest logit error on the last token, given alone, with these changes in all blocks.
@@ -58,7 +58,7 @@ def llama(trial: Trial) -> Found:
     cost=(1, 2),
     repeats="goldwaser-llama",
 )
-def gpt2(trial: Trial) -> Found:
+def gpt2(trial: Trial) -> Measurement:
     """In a GPT-2 block rank-one updates of the first and of the last matrix of the MLP do it: the same lemma as for
     Llama, without a gate.
 
@@ -73,7 +73,7 @@ def gpt2(trial: Trial) -> Found:
 
 
 @claim("goldwaser-mixture", GOLDWASER, "Lemma output_moe, Table 1", exact=True, cost=(3, 7))
-def mixture(trial: Trial) -> Found:
+def mixture(trial: Trial) -> Measurement:
     """In a mixture of experts the same input update of the router and of every expert keeps the routing, and the last
     matrices of the active experts add what is missing, each its share.
 
@@ -88,7 +88,7 @@ def mixture(trial: Trial) -> Found:
 
 
 @claim("goldwaser-parallel", GOLDWASER, "Lemma parallel_block, Table 1", exact=True, cost=(2, 4))
-def parallel(trial: Trial) -> Found:
+def parallel(trial: Trial) -> Measurement:
     """Where the MLP stands beside the attention and never sees the context, its last matrix alone absorbs what the
     attention lacks.
 
@@ -103,7 +103,7 @@ def parallel(trial: Trial) -> Found:
 
 
 @claim("goldwaser-controllable", GOLDWASER, "Theorem 5, Definitions 3 and 4", exact=True, cost=(2, 6))
-def controllable(trial: Trial) -> Found:
+def controllable(trial: Trial) -> Measurement:
     """Any residual block admits a perfect patch if its inner function is input-controllable and its outer one
     output-controllable, whatever these are and whatever brings the context.
 
@@ -129,18 +129,18 @@ def controllable(trial: Trial) -> Found:
             for control in block_kind.outputs:
                 changes = absorb(block, context, query, output=control)
                 inner = Changes(tuple(c for c in changes.items if c.name in block.input_controls))
-                for found, made in ((errors, changes), (controls, inner)):
-                    said = made.run(block, context, query, keep=keep)
-                    found.extend((said - prompted).abs().amax(-1).tolist())
-    return Found({"error": (errors, controls)})
+                for result, made in ((errors, changes), (controls, inner)):
+                    outputs = made.run(block, context, query, keep=keep)
+                    result.extend((outputs - prompted).abs().amax(-1).tolist())
+    return Measurement({"error": (errors, controls)})
 
 
-def undone(said: Tensor, control: Tensor, wanted: Tensor) -> Tensor:
+def undone(outputs: Tensor, control: Tensor, wanted: Tensor) -> Tensor:
     """What is left of a `wanted` change of what is `said`, `(width,)`, if the control is changed as well as it can be.
 
     What is said is linear in the control: its derivatives span all that can be reached. No formula is used."""
-    each = torch.eye(len(said), dtype=said.dtype)
-    (slopes,) = torch.autograd.grad(said, control, each, is_grads_batched=True)
+    each = torch.eye(len(outputs), dtype=outputs.dtype)
+    (slopes,) = torch.autograd.grad(outputs, control, each, is_grads_batched=True)
     directions, sizes, _ = torch.linalg.svd(slopes.flatten(1), full_matrices=False)
     reached = directions[:, sizes > 1e-12]
     return wanted - reached @ (reached.mT @ wanted)
@@ -154,10 +154,10 @@ def left(block: ContextualBlock, contexts: Tensor, queries: Tensor, name: str) -
         assert full.stream is not None
         assert alone.stream is not None
         if name in block.input_controls:  # W z is to become W z_C
-            said, wanted = F.linear(alone.read, W), F.linear(full.read - alone.read, W)
+            outputs, wanted = F.linear(alone.read, W), F.linear(full.read - alone.read, W)
         else:  # v is to become v_C; the inner activation is that with the context by then
-            said, wanted = block.leave(alone.stream, block.mlp(full.read)), full.stream - alone.stream
-        missed += undone(said, W, wanted.detach()).square().sum().item()
+            outputs, wanted = block.leave(alone.stream, block.mlp(full.read)), full.stream - alone.stream
+        missed += undone(outputs, W, wanted.detach()).square().sum().item()
         asked += wanted.square().sum().item()
     return (missed / asked) ** 0.5
 
@@ -167,7 +167,7 @@ def left(block: ContextualBlock, contexts: Tensor, queries: Tensor, name: str) -
     aside="a condition of the theorem itself; a matrix times 0 is 0 whatever the matrix is, so that nothing could come "
     "out but PASS",
 )  # fmt: skip
-def preconditions(trial: Trial) -> Found:
+def preconditions(trial: Trial) -> Measurement:
     """A perfect patch needs an MLP input z and an inner activation h that are not zero, and, where the scale of a norm
     is the output control, a normalised branch of which no coordinate is zero.
 
@@ -183,7 +183,7 @@ def preconditions(trial: Trial) -> Found:
     random, count = trial.generator(), trial.size(8, 32)
     contexts = torch.randn(count, TOKENS, WIDTH, generator=random, dtype=torch.float64)
     queries = torch.randn(count, WIDTH, generator=random, dtype=torch.float64)
-    found: list[list[float]] = []
+    results: list[list[float]] = []
     for holds in (0.0, 1.0):
         llama, silent, gemma = (
             make_block(kind, width=WIDTH, seed=trial.seed) for kind in ("gated", "gated", "sandwich")
@@ -191,18 +191,18 @@ def preconditions(trial: Trial) -> Found:
         with torch.no_grad():
             silent.get_parameter("mlp.gate.weight").mul_(holds)
             gemma.get_parameter("mlp.last.weight")[0].mul_(holds)
-        found.append(
+        results.append(
             [
                 *(left(llama, contexts, holds * queries, name) for name in llama.input_controls),
                 left(silent, contexts, queries, "mlp.last.weight"),
                 left(gemma, contexts, queries, "branch_norm.weight"),
             ]
         )
-    return Found({"left": (found[0], found[1])})
+    return Measurement({"left": (results[0], results[1])})
 
 
 @claim("goldwaser-token-specific", GOLDWASER, "Section 4, recomputed patches", exact=True, cost=(3, 8))
-def token_specific(trial: Trial) -> Found:
+def token_specific(trial: Trial) -> Measurement:
     """A patch is made for one token: the next token needs another one, which is why they are computed anew for each.
 
     Measured: the largest logit error on a token, given alone, with the patch of the token before it.
@@ -219,7 +219,7 @@ def token_specific(trial: Trial) -> Found:
             prompt = last_token(model, ids)
             errors.append(verify(prompt, patch(last_token(model, ids[:-1]))).max_abs_logit_error)
             controls.append(verify(prompt, patch(prompt)).max_abs_logit_error)
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 # Last, so that the ledger has the claims of this file first.

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from inweights.ledger import Found, NotHereError, Plot, Trial, claim
+from inweights.ledger import Measurement, NotHereError, Plot, Trial, claim
 from inweights.models import Model, Prompt, patch, tiny, verify
 from inweights.papers._papers import GOLDWASER
 from inweights.papers.modern_blocks._patched import PROMPTS, disturbed_errors, last_token, random_ids, replayed
@@ -26,7 +26,7 @@ PAPER = {"naive": (0.875, 0.875), "stable": (0.98, 1.0)}
 
 
 @claim("goldwaser-many-layers", GOLDWASER, "Theorem 2, Algorithm 1, Section 4", cost=(35, 270), needs=("smollm2",))
-def many_layers(trial: Trial) -> Found:
+def many_layers(trial: Trial) -> Measurement:
     """Patched block by block, each on what the patched blocks before it say, a model of many layers gives for a single
     token what it gives after the whole context, and so generates the same text.
 
@@ -45,12 +45,12 @@ def many_layers(trial: Trial) -> Found:
     text = PROMPTS[trial.seed % len(PROMPTS)]
     exact = replayed(trial.language_model("float32"), text, trial.size(4, TOKENS))
     rounded = replayed(trial.language_model("bfloat16"), text, trial.size(4, ENOUGH))
-    return Found(
+    return Measurement(
         {
             "error": (exact.error, exact.bare_error),
             "tokens": (float(exact.match.mean()), float(exact.bare_match.mean())),
         },
-        told={
+        reported={
             "paper: share of equal tokens, Gemma 3, float32": 1.0,
             "share of equal tokens, bfloat16": float(rounded.match.mean()),
             "mean logit error, bfloat16": float(rounded.error.mean()),
@@ -59,7 +59,7 @@ def many_layers(trial: Trial) -> Found:
 
 
 @claim("goldwaser-self-correcting", GOLDWASER, "Theorem 2, Algorithm 1", cost=(19, 45), needs=("smollm2",))
-def self_correcting(trial: Trial) -> Found:
+def self_correcting(trial: Trial) -> Measurement:
     """The algorithm corrects itself: a patch that is computed on what the blocks before it really say makes up for
     errors that patches computed on ideal streams pass on.
 
@@ -86,7 +86,7 @@ def self_correcting(trial: Trial) -> Found:
         "solved on undisturbed streams": errors.ideal,
         "solved on another draw": errors.foreign,
     }
-    return Found(
+    return Measurement(
         {"ratio": (foreign / ideal, other / ideal)},
         Plot(
             "Errors from block to block",
@@ -96,7 +96,7 @@ def self_correcting(trial: Trial) -> Found:
             {name: e[:, :layers].mean(0).tolist() for name, e in lines.items()},
             log="y",
         ),
-        told={
+        reported={
             "ratio on the same draw": float((own / ideal).mean()),
             "ratio if both errors add up": float((torch.hypot(ideal, other) / ideal).mean()),
         },
@@ -104,7 +104,7 @@ def self_correcting(trial: Trial) -> Found:
 
 
 @claim("goldwaser-low-precision", GOLDWASER, "Section 4, Appendix B", cost=(60, 600), needs=("smollm2",))
-def low_precision(trial: Trial) -> Found:
+def low_precision(trial: Trial) -> Measurement:
     """In bfloat16 naive patches lose some of the generated tokens, and stable patches keep almost all of them.
 
     Measured: of a greedy continuation, token by token, whether patched and prompted model agree about the next one,
@@ -132,12 +132,12 @@ def low_precision(trial: Trial) -> Found:
         )
     text, tokens = PROMPTS[trial.seed % len(PROMPTS)], trial.size(4, ENOUGH)
     naive, stable = (replayed(model, text, tokens, inversion) for inversion in ("naive", "stable"))
-    return Found(
+    return Measurement(
         {
             "naive": (naive.match, replayed(exact, text, tokens, "naive").match),
             "stable": (stable.match, stable.bare_match),
         },
-        told={
+        reported={
             **{f"paper: {name}, Gemma 3": shares[0] for name, shares in PAPER.items()},
             "mean logit error, naive": float(naive.error.mean()),
             "mean logit error, stable": float(stable.error.mean()),
@@ -172,7 +172,7 @@ def level(prompt: Prompt, seed: int) -> dict[str, Tensor]:
 
 
 @claim("goldwaser-stable-inversion", GOLDWASER, "Appendix B", cost=(15, 30))
-def stable_inversion(trial: Trial) -> Found:
+def stable_inversion(trial: Trial) -> Measurement:
     """In low precision, to turn the branch by the last matrix first, to where the old scale of the norm serves best,
     loses less to rounding than to put all of what is missing into the scale, which divides by small coordinates.
 
@@ -189,11 +189,11 @@ def stable_inversion(trial: Trial) -> Found:
     even: list[float] = []
     for model in (one_block(trial, family) for family in ("gemma2", "gemma3_text")):
         prompts = [last_token(model, ids) for ids in random_ids(trial, trial.size(20, 40))]
-        for found, changed in ((uneven, False), (even, True)):
+        for result, changed in ((uneven, False), (even, True)):
             errors = torch.zeros(2)
             for i, prompt in enumerate(prompts):
                 with exchanged(model.model, level(prompt, 1000 * trial.seed + i) if changed else {}):
                     made = (patch(prompt, inversion=inversion) for inversion in ("stable", "naive"))
                     errors += torch.tensor([verify(prompt, each).max_abs_logit_error for each in made])
-            found.append(float(errors[0] / errors[1]))
-    return Found({"ratio": (uneven, even)})
+            result.append(float(errors[0] / errors[1]))
+    return Measurement({"ratio": (uneven, even)})

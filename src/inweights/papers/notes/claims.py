@@ -8,7 +8,7 @@ from torch import Tensor
 from inweights.lab.models import LSA, LSAModel, gdpp_construction
 from inweights.lab.predictors import GD, SGD, Predictor
 from inweights.lab.tasks import Linear, Sample
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.papers._papers import NOTES
 from inweights.papers._random_blocks import each
 
@@ -46,7 +46,7 @@ def softmax_answers(sample: Sample, scores: Tensor) -> Tensor:
 
 
 @claim("note-attention-demo", NOTES, "004, section 8.1", exact=True, cost=(0.2, 0.5))
-def attention_demo(trial: Trial) -> Found:
+def attention_demo(trial: Trial) -> Measurement:
     """The demonstration's attention, Σ s_i y_i / Σ s_i² with scores s_i = x·x_i, is a step of gradient descent.
 
     Measured: for each context the largest difference of its answers to 20 queries from those of one step from zero, at
@@ -62,14 +62,14 @@ def attention_demo(trial: Trial) -> Found:
     demo = summed / (scores.square().sum(-1) + 1e-6)
     step = one_step(sample, queries)
     value, control = (miss_at_best_rate(a, step) for a in (demo, softmax_answers(sample, scores)))
-    return Found({"error": (value, control)})
+    return Measurement({"error": (value, control)})
 
 
 @claim(
     "note-attention-corrected", NOTES, "004, section 8.1, corrected", exact=True, cost=(0.2, 0.5),
     repeats="oswald-construction",
 )  # fmt: skip
-def attention_corrected(trial: Trial) -> Found:
+def attention_corrected(trial: Trial) -> Measurement:
     """With the factor η/N and weights that start at zero, the note's linear attention is one step of gradient descent
     with rate η on the mean of the halved squares.
 
@@ -85,7 +85,7 @@ def attention_corrected(trial: Trial) -> Found:
     summed, scores = asked_after(sample, queries)
     step = eta * one_step(sample, queries)
     demo = summed / (scores.square().sum(-1) + 1e-6)
-    return Found({"error": (each(eta / 20 * summed, step), each(demo, step))})
+    return Measurement({"error": (each(eta / 20 * summed, step), each(demo, step))})
 
 
 def plus_plus(sample: Sample, eta: float, gamma: float, layers: int = 2) -> Tensor:
@@ -122,7 +122,7 @@ def miss_with_one_matrix(steps: Tensor, slopes: Tensor) -> Tensor:
 
 
 @claim("note-plus-is-newton", NOTES, "004, section 2.4", exact=True, cost=(0.2, 0.5))
-def plus_is_newton(trial: Trial) -> Found:
+def plus_is_newton(trial: Trial) -> Measurement:
     """In layer l, GD++ moves the weights by −η_l H_l⁻¹ ∇L(w), where H_l is a learned preconditioner: curvature is
     corrected by the Hessian, so that layers come near to Newton's method.
 
@@ -142,14 +142,14 @@ def plus_is_newton(trial: Trial) -> Found:
     by_reading = [(miss_at_best_rate(s, newton), miss_with_one_matrix(s, slopes)) for s in (added, slopes.sign())]
     value, control = (torch.minimum(*both) for both in by_reading)
     told = {name: float(m.max()) for name, m in zip(("H the Hessian", "H learned"), by_reading[0], strict=True)}
-    return Found({"error": (value, control)}, told=told)
+    return Measurement({"error": (value, control)}, reported=told)
 
 
 @claim(
     "note-plus-corrected", NOTES, "004, section 2.4, corrected", exact=True, cost=(0.5, 1),
     repeats="oswald-construction-plus",
 )  # fmt: skip
-def plus_corrected(trial: Trial) -> Found:
+def plus_corrected(trial: Trial) -> Measurement:
     """GD++ is a step of plain gradient descent and a transform of the data, x ← (I − γ X Xᵀ) x, with one number γ for
     each layer; linear self-attention computes it.
 
@@ -175,7 +175,7 @@ def plus_corrected(trial: Trial) -> Found:
             return gdpp_construction(model, 0.5, gamma, n)(xs, ys)[:, -1].reshape_as(answers)
 
     errors, controls = (each(attention(gamma), answers) for gamma in (0.01, 0.0))
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 def sensitivity(model: Predictor, trial: Trial, prompts: int) -> Tensor:
@@ -198,7 +198,7 @@ class LastExample:
 
 
 @claim("note-order-stable", NOTES, "003, order sensitivity", exact=True, cost=(0.2, 0.5))
-def order_stable(trial: Trial) -> Found:
+def order_stable(trial: Trial) -> Measurement:
     """Gradient descent is order-stable: it does not depend on the order of its inputs.
 
     Measured: for each prompt the standard deviation of the answer over 10 orders, after one step of SGD for each
@@ -211,14 +211,14 @@ def order_stable(trial: Trial) -> Found:
     """
     prompts = trial.size(50, 500)
     value, control = (sensitivity(p, trial, prompts) for p in (SGD(rate=0.05), LastExample()))
-    return Found({"sensitivity": (value, control)})
+    return Measurement({"sensitivity": (value, control)})
 
 
 @claim(
     "note-order-full-batch", NOTES, "003, order sensitivity, corrected", exact=True, cost=(0.2, 0.5),
     repeats="note-order-stable",
 )  # fmt: skip
-def order_full_batch(trial: Trial) -> Found:
+def order_full_batch(trial: Trial) -> Measurement:
     """Gradient descent on all examples at once does not depend on their order.
 
     Measured: for each prompt the standard deviation of the answer over 10 orders, after 20 steps on all examples.
@@ -229,7 +229,7 @@ def order_full_batch(trial: Trial) -> Found:
     """
     prompts = trial.size(50, 500)
     value, control = (sensitivity(p, trial, prompts) for p in (GD(rate=0.3, steps=20), SGD(rate=0.05)))
-    return Found({"sensitivity": (value, control)})
+    return Measurement({"sensitivity": (value, control)})
 
 
 # Last, so that the ledger has the claims in this order.

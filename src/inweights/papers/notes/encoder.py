@@ -14,7 +14,7 @@ from inweights.lab.models import Learner
 from inweights.lab.predictors import OLS, Predictor, Ridge
 from inweights.lab.tasks import Linear
 from inweights.lab.training import build
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._papers import NOTES
 
 LENGTHS = list(range(5, 51, 5))
@@ -43,8 +43,8 @@ def errors_of(
     """Mean squared errors against labels without noise after so many examples of 10 dimensions, as shares of 10."""
     task, prompts = Linear(dims=10, noise=noise), trial.size(512, 5120)
     asked = {name: Sometimes(m, lengths) if isinstance(m, Learner) else m for name, m in models.items()}
-    found = curves(task, max(lengths) + 1, asked, prompts=prompts, seed=trial.seed, clean=True)
-    return {name: errors[:, lengths].mean(0).tolist() for name, errors in found.items()}
+    result = curves(task, max(lengths) + 1, asked, prompts=prompts, seed=trial.seed, clean=True)
+    return {name: errors[:, lengths].mean(0).tolist() for name, errors in result.items()}
 
 
 def untrained(trial: Trial) -> Learner:
@@ -53,7 +53,7 @@ def untrained(trial: Trial) -> Learner:
 
 
 @claim("note-encoder", NOTES, "004, section 8.2", cost=(5, 40), needs=("seed-encoder",))
-def encoder(trial: Trial) -> Found:
+def encoder(trial: Trial) -> Measurement:
     """A simple transformer for in-context learning is trained on synthetic regression; its error is then near to that
     of OLS.
 
@@ -74,7 +74,7 @@ def encoder(trial: Trial) -> Found:
 @claim(
     "note-encoder-long", NOTES, "004, section 8.2", cost=(5, 40), needs=("seed-encoder-long",), repeats="note-encoder"
 )  # fmt: skip
-def encoder_long(trial: Trial) -> Found:
+def encoder_long(trial: Trial) -> Measurement:
     """A simple transformer for in-context learning is trained on synthetic regression, for longer; its error is then
     near to that of OLS.
 
@@ -88,7 +88,7 @@ def encoder_long(trial: Trial) -> Found:
     return against_classics(trial.trained("seed-encoder-long").cpu(), trial)
 
 
-def against_classics(model: Predictor, trial: Trial) -> Found:
+def against_classics(model: Predictor, trial: Trial) -> Measurement:
     """A model's error over those of OLS and of ridge regression, beside the same of the untrained encoder."""
     models = {"model": model, "untrained": untrained(trial), "ols": OLS(), "ridge": Ridge(penalty=0.01)}
     last = {name: error for name, (error,) in errors_of(models, trial, [20]).items()}
@@ -99,11 +99,11 @@ def against_classics(model: Predictor, trial: Trial) -> Found:
         "squared error in contexts without noise, where OLS has none": 10 * without,
     }
     ratios = {f"against_{r}": (last["model"] / last[r], last["untrained"] / last[r]) for r in ("ols", "ridge")}
-    return Found(ratios, told=told)
+    return Measurement(ratios, reported=told)
 
 
 @claim("note-context-length", NOTES, "004, section 8.3", cost=(30, 200), needs=("seed-encoder", "seed-encoder-long"))
-def context_length(trial: Trial) -> Found:
+def context_length(trial: Trial) -> Measurement:
     """The longer the context, the smaller the encoder's error, over the lengths of the note's figure.
 
     Measured: the rank correlation of its mean squared error with the length, 5, 10, … 50, after the short training and
@@ -118,7 +118,7 @@ def context_length(trial: Trial) -> Found:
     return over_lengths(trial.trained("seed-encoder").cpu(), trial.trained("seed-encoder-long").cpu(), trial)
 
 
-def over_lengths(short: Predictor, long: Predictor, trial: Trial) -> Found:
+def over_lengths(short: Predictor, long: Predictor, trial: Trial) -> Measurement:
     """The rank correlations of two models' errors with the length, beside that of the untrained encoder."""
     models = {"short training": short, "long training": long, "untrained": untrained(trial)}
     lines = errors_of({**models, "ols": OLS(), "ridge": Ridge(penalty=0.01)}, trial, LENGTHS)
@@ -131,7 +131,7 @@ def over_lengths(short: Predictor, long: Predictor, trial: Trial) -> Found:
         told[f"{name}, error after the most examples over that after 20"] = lines[name][-1] / lines[name][at]
     plot = Plot("Error and length of the context", "examples", "squared error / 10", LENGTHS, lines, log="y")
     control = ranks["untrained"]
-    return Found(
+    return Measurement(
         {
             "rank_correlation": (ranks["short training"], control),
             "rank_correlation_long": (ranks["long training"], control),
@@ -147,7 +147,7 @@ def falling(line: Sequence[float]) -> float:
 
 
 @claim("note-ols-reference", NOTES, "004, sections 8.2 and 8.3", cost=(3, 10))
-def ols_reference(trial: Trial) -> Found:
+def ols_reference(trial: Trial) -> Measurement:
     """What a trained model is held against is OLS, in contexts with noisy labels, too.
 
     Measured: the mean squared error of OLS over that of ridge regression with the penalty of the noise, the largest
@@ -163,13 +163,13 @@ def ols_reference(trial: Trial) -> Found:
     lines = {f"noise {noise:g}": line for noise, line in ratios.items()}
     plot = Plot("OLS against ridge", "examples", "squared error, OLS over ridge", LENGTHS, lines, log="y")
     told = {f"at {n} examples": ratios[0.1][LENGTHS.index(n)] for n in (5, 15, 20)}
-    return Found({"against_ridge": (max(ratios[0.1]), max(ratios[1.0]))}, plot, told)
+    return Measurement({"against_ridge": (max(ratios[0.1]), max(ratios[1.0]))}, plot, told)
 
 
 def ols_over_ridge(trial: Trial, noise: float) -> list[float]:
     """The mean squared error of OLS over that of ridge regression with the penalty of the noise, for each length; no
     error is larger than that of always answering 0."""
     task, models = Linear(dims=10, noise=noise), {"ols": OLS(), "ridge": Ridge(penalty=noise**2)}
-    found = curves(task, LENGTHS[-1] + 1, models, prompts=trial.size(512, 5120), seed=trial.seed, clean=True)
-    means = {name: errors[:, LENGTHS].clamp(max=1).mean(0) for name, errors in found.items()}
+    result = curves(task, LENGTHS[-1] + 1, models, prompts=trial.size(512, 5120), seed=trial.seed, clean=True)
+    means = {name: errors[:, LENGTHS].clamp(max=1).mean(0) for name, errors in result.items()}
     return (means["ols"] / means["ridge"]).tolist()

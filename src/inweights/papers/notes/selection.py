@@ -12,7 +12,7 @@ from torch import Tensor
 from inweights.lab.predictors import KernelRidge, Network, Predictor, Ridge
 from inweights.lab.tasks import Linear, Relu, Sample, Task
 from inweights.lab.training import read
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.papers._papers import NOTES
 
 Answers = Callable[[Sample, float], Tensor]
@@ -81,7 +81,7 @@ def distances(
 
 
 @claim("note-kernel", NOTES, "004, section 5.1", cost=(20, 70), needs=("relu-5", "depth-2"))
-def kernel_regression(trial: Trial) -> Found:
+def kernel_regression(trial: Trial) -> Measurement:
     """Of contexts with a nonlinear pattern, a transformer makes kernel regression.
 
     Measured: on functions that are not linear, the mean squared difference of a decoder's answers from those of kernel
@@ -103,14 +103,14 @@ def kernel_regression(trial: Trial) -> Found:
     value, control = (d[0] / min(d[1:3]) for d in (curved, straight))
     names = ("a Gaussian kernel", "a line", "a trained network", "the kernel of infinitely wide networks")
     told = {f"squared difference from {name}": d for name, d in zip(names, curved, strict=True)}
-    return Found({"nearer": (value, control)}, told=told)
+    return Measurement({"nearer": (value, control)}, reported=told)
 
 
 @claim(
     "note-robust", NOTES, "004, section 5.1", cost=(10, 30), needs=("ridge-2", "ridge-0.5"),
     aside="the noise of the contexts is normal, for which ridge regression is Bayes' answer, so that it can only fail",
 )  # fmt: skip
-def robust_estimator(trial: Trial) -> Found:
+def robust_estimator(trial: Trial) -> Measurement:
     """Of contexts with much noise, a transformer makes a robust estimator.
 
     Measured: where the noise has a deviation of 2, the mean squared difference of a decoder's answers from those of
@@ -130,7 +130,7 @@ def robust_estimator(trial: Trial) -> Found:
         algorithms: dict[Answers, Sequence[float]] = {huber(s): penalties, linear: penalties}
         robust, ridge = distances(trial, f"ridge-{s:g}", Linear(dims=5, noise=s), trial.size(1024, 4096), algorithms)
         ratios.append(robust / ridge)
-    return Found({"nearer": (ratios[0], ratios[1])})
+    return Measurement({"nearer": (ratios[0], ratios[1])})
 
 
 NEURIPS = "https://papers.nips.cc/paper_files/paper"
@@ -145,7 +145,7 @@ REFERENCES = (
 @claim(
     "note-venue", NOTES, "004, section 5.1 and references", exact=True, cost=(0.1, 0.1), aside="looked up, not measured"
 )
-def venue(trial: Trial) -> Found:
+def venue(trial: Trial) -> Measurement:
     """*Transformers as Statisticians* was at NeurIPS 2024 (and other papers at their conferences in their years).
 
     Measured: for each of three papers how many years the note's year is from the one in the address of the paper's page
@@ -156,10 +156,12 @@ def venue(trial: Trial) -> Found:
     Settings: the papers of the note's list whose pages we have seen: Bai et al., Garg et al. (NeurIPS), Li et al.
     (ICML). The others are not judged.
     """
-    return Found({"years_off": (years_off(REFERENCES), years_off([(p, y + 1, page) for p, y, page in REFERENCES]))})
+    return Measurement(
+        {"years_off": (years_off(REFERENCES), years_off([(p, y + 1, page) for p, y, page in REFERENCES]))}
+    )
 
 
 def years_off(references: Sequence[tuple[str, int, str]]) -> list[float]:
     """How far each year is from the one in the address of its page."""
-    found = [(year, re.search(r"/(20\d\d)/", page)) for _, year, page in references]
-    return [float(abs(year - int(at[1]))) if at else float("nan") for year, at in found]
+    results = [(year, re.search(r"/(20\d\d)/", page)) for _, year, page in references]
+    return [float(abs(year - int(at[1]))) if at else float("nan") for year, at in results]

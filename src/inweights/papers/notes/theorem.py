@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from inweights.blocks import ContextualBlock, absorb
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.papers._found_changes import run, smallest, trained
 from inweights.papers._papers import NOTES
 from inweights.papers._random_blocks import block_and_prompts, each
@@ -20,7 +20,7 @@ from inweights.theory import implicit_update
 
 
 @claim("note-factors", NOTES, "000, appendix B", exact=True, cost=(2, 10))
-def factors(trial: Trial) -> Found:
+def factors(trial: Trial) -> Measurement:
     """Tokens are taken off the front of the context by W_i = W_{i−1} + h_i W_{i−2} A_i.
 
     Measured: for each prompt the largest difference of T_{W_i}(c_{i+1}…c_n, x) from T(C, x) over all i; W_{−1} is read
@@ -40,11 +40,11 @@ def factors(trial: Trial) -> Found:
             path.append(path[-1] + path[-2] @ factor - path[-2])
         errors.append(peeling_error(block, context, query, path[2:]))
         controls.append(peeling_error(block, context, query, products(W0, each[::-1])))
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 @claim("note-index", NOTES, "000, Proposition 3.1", exact=True, cost=(2, 10))
-def index(trial: Trial) -> Found:
+def index(trial: Trial) -> Measurement:
     """The weights after i tokens are W_i = W_{i−1} − h ∇L_i(W_{i−1}), where the loss L_i holds what token i + 1 adds.
 
     Measured: for each prompt the largest difference of T_{W_i}(x) from T(c_1…c_i, x), i from 1 to n − 1.
@@ -59,13 +59,13 @@ def index(trial: Trial) -> Found:
         [descent_error(block, c, x, float(r), shift) for c, x, r in zip(contexts, queries, h, strict=True)]
         for shift in (1, 2)
     )
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 @claim(
     "note-underdetermined", NOTES, "001, after Theorem 2.2", exact=True, cost=(1, 5), repeats="dherin-family"
 )  # fmt: skip
-def underdetermined(trial: Trial) -> Found:
+def underdetermined(trial: Trial) -> Measurement:
     """What the update has to satisfy, ΔW A(x) = W ΔA, is an underdetermined problem; the update of rank 1 is its
     solution of least norm.
 
@@ -89,11 +89,11 @@ def underdetermined(trial: Trial) -> Found:
 
     a, full = (block.joint(c, query).read.detach() for c in (context[:, :0], context))
     W = block.get_parameter(block.input_controls[0]).detach()
-    found = smallest(a.unsqueeze(-2), ((full - a) @ W.mT).unsqueeze(-2))
+    result = smallest(a.unsqueeze(-2), ((full - a) @ W.mT).unsqueeze(-2))
     carrier = torch.randn(a.shape, generator=trial.generator(), dtype=a.dtype)
     another = implicit_update(W, a, full - a, carrier=carrier).dense()
-    least, wrong = (torch.linalg.matrix_norm(found - each) / size for each in (update, another))
-    return Found({"spread": (spread, control), "least": (least, wrong)})
+    least, wrong = (torch.linalg.matrix_norm(result - each) / size for each in (update, another))
+    return Measurement({"spread": (spread, control), "least": (least, wrong)})
 
 
 def beginnings(trial: Trial, block: ContextualBlock, prompts: int) -> tuple[Tensor, Tensor]:

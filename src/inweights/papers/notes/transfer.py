@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._papers import NOTES
 
 DIMS, NOISE = 5, 0.1
@@ -50,7 +50,7 @@ def risks(
     - `different`: only the first so many of the T tasks are; the others are copies of them.
     - `foreign`: contexts are of another prompt's task.
     """
-    prompts, random, found = trial.size(20_000, 60_000), trial.generator(), []
+    prompts, random, result = trial.size(20_000, 60_000), trial.generator(), []
     pool, many, new = (drawn(random, rows, DIMS) for rows in (max(counts), prompts, prompts))
     rows = torch.arange(prompts)
     tasks = [pool[rows % T % (different or T)] for T in counts] + [many]
@@ -61,8 +61,8 @@ def risks(
         for w in tasks:  # trained to the end: least squares
             A = seen.attended(w.roll(shift, 0))
             line.append((inputs @ torch.linalg.solve(A.mT @ A, A.mT @ seen.truth(w)) - truth).square().mean())
-        found.append(torch.stack(line))
-    table = torch.stack(found)
+        result.append(torch.stack(line))
+    table = torch.stack(result)
     return table[:, :-1], table[:, -1]
 
 
@@ -81,7 +81,7 @@ def misfit(risk: Tensor) -> float:
 
 
 @claim("note-transfer-risk", NOTES, "004, section 3.3", cost=(10, 40))
-def transfer_risk(trial: Trial) -> Found:
+def transfer_risk(trial: Trial) -> Measurement:
     """After T tasks and with n examples, the risk on a new task is task complexity / √T + context error / √n.
 
     Measured: the largest share by which the mean squared error on new tasks differs from the best a/√T + b/√n, with
@@ -93,20 +93,20 @@ def transfer_risk(trial: Trial) -> Found:
     linear self-attention, trained to the end, as least squares by LAPACK, on 20,000 prompts (full: 60,000) of these
     tasks; as many to measure on, of tasks that it has not seen.
     """
-    (found, _), (foreign, _) = risks(trial, TASKS), risks(trial, TASKS, foreign=True)
+    (result, _), (foreign, _) = risks(trial, TASKS), risks(trial, TASKS, foreign=True)
     lines = {
         f"{T} tasks{whose}": foretold(risk)[:, k].tolist()
-        for risk, whose, some in ((found, "", TASKS), (foreign, ", contexts of another", TASKS[:1]))
+        for risk, whose, some in ((result, "", TASKS), (foreign, ", contexts of another", TASKS[:1]))
         for k, T in enumerate(some)
     }
     plot = Plot("The best a/√T + b/√n for the risk", "examples", "share of the risk", LENGTHS, lines, log="xy")
-    return Found({"misfit": (misfit(found), misfit(foreign))}, plot)
+    return Measurement({"misfit": (misfit(result), misfit(foreign))}, plot)
 
 
 @claim(
     "note-transfer-corrected", NOTES, "004, section 3.3, corrected", cost=(10, 40), repeats="note-transfer-risk"
 )  # fmt: skip
-def transfer_corrected(trial: Trial) -> Found:
+def transfer_corrected(trial: Trial) -> Measurement:
     """The risk on a new task is above the least possible by at most about √(log N/T), N the size of the class of
     algorithms (Li et al. 2023): this excess falls with the number of tasks at least as fast as 1/√T.
 
@@ -118,15 +118,15 @@ def transfer_corrected(trial: Trial) -> Found:
     The least possible is what a training on as many tasks as prompts reaches, on the same prompts. Their bound is one
     from above, and so is the criterion.
     """
-    (found, best), (copies, _) = risks(trial, FEWER), risks(trial, FEWER, different=8)
+    (result, best), (copies, _) = risks(trial, FEWER), risks(trial, FEWER, different=8)
     excess = {
-        "T tasks": (found / best.unsqueeze(-1)).mean(0) - 1,
+        "T tasks": (result / best.unsqueeze(-1)).mean(0) - 1,
         "copies of 8 tasks": (copies / best.unsqueeze(-1)).mean(0) - 1,
     }
     value, control = (exponent(line) for line in excess.values())
     lines = {name: line.tolist() for name, line in excess.items()}
     plot = Plot("Excess risk on new tasks", "tasks", "share of the least risk", FEWER, lines, log="xy")
-    return Found({"exponent": (value, control)}, plot)
+    return Measurement({"exponent": (value, control)}, plot)
 
 
 def exponent(excess: Tensor) -> float:

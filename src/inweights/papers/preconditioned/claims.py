@@ -9,7 +9,7 @@ from inweights.lab.models import LSA, Learner, LSAModel, SparseForm, gd_construc
 from inweights.lab.predictors import PreconditionedGD
 from inweights.lab.tasks import Linear, Rotated, Sample
 from inweights.lab.training import build
-from inweights.ledger import Found, Trial, claim
+from inweights.ledger import Measurement, Trial, claim
 from inweights.papers._asked import apart as parted
 from inweights.papers._asked import asked_weights
 from inweights.papers._descent import best_descent, excess, mean_square, prompts, trained
@@ -20,7 +20,7 @@ D, N = 5, 20
 
 @claim("ahn-construction", AHN, "Lemma 1", exact=True, cost=(1, 1))
 @torch.no_grad()
-def construction(trial: Trial) -> Found:
+def construction(trial: Trial) -> Measurement:
     """With weights `P = diag(0, 1)` and `Q = −diag(A, 0)`, layers of linear self-attention answer as gradient descent
     that is preconditioned by A, one for each layer.
 
@@ -39,14 +39,14 @@ def construction(trial: Trial) -> Found:
     errors, controls, of_symmetric = (
         apart_from_descent(sample, of, by) for of, by in ((general, general), (general, plain), (symmetric, symmetric))
     )
-    return Found({"error": (errors, controls)}, told={"where A is symmetric": of_symmetric.max().item()})
+    return Measurement({"error": (errors, controls)}, reported={"where A is symmetric": of_symmetric.max().item()})
 
 
 @claim(
     "ahn-construction-corrected", AHN, "Lemma 1, transposed", exact=True, cost=(1, 1), repeats="ahn-construction"
 )  # fmt: skip
 @torch.no_grad()
-def construction_corrected(trial: Trial) -> Found:
+def construction_corrected(trial: Trial) -> Measurement:
     """With those weights, layers of linear self-attention answer as gradient descent that is preconditioned by the
     transpose of A, which is A itself where A is symmetric.
 
@@ -63,7 +63,7 @@ def construction_corrected(trial: Trial) -> Found:
         torch.cat([apart_from_descent(sample, of, by) for of, by in zip(both, each, strict=True)])
         for each in ([a.mT for a in both], [identity_part(a) for a in both])
     )
-    return Found({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls)})
 
 
 def preconditioners(trial: Trial) -> tuple[Tensor, Tensor]:
@@ -80,15 +80,15 @@ def identity_part(matrices: Tensor) -> Tensor:
 
 def apart_from_descent(sample: Sample, matrices: Tensor, by: Tensor) -> Tensor:
     """How far 1, 2 and 3 layers with these A are from descent that is preconditioned by those: `(3 prompts,)`."""
-    found = []
+    results = []
     for layers in (1, 2, 3):
         model = LSAModel(LSA(layers=layers, form="sparse"), D, 1).to(sample.xs)
         form = sparse(model)
         form.a.copy_(matrices[:layers].unsqueeze(1))
         form.b.zero_()
         wanted = PreconditionedGD(matrices=by[:layers]).weights(sample.xs, sample.ys)[:, -1]
-        found.append(parted(asked_weights(model, sample.xs, sample.ys), wanted))
-    return torch.cat(found)
+        results.append(parted(asked_weights(model, sample.xs, sample.ys), wanted))
+    return torch.cat(results)
 
 
 def sparse(model: Learner) -> SparseForm:
@@ -103,13 +103,13 @@ def matrix(model: LSAModel) -> Tensor:
     return -out[D, D] * compare[:D, :D]
 
 
-def apart(found: Tensor, wanted: Tensor) -> float:
+def apart(result: Tensor, wanted: Tensor) -> float:
     """The distance of two matrices as a part of the norm of the second."""
-    return ((found - wanted).norm() / wanted.norm()).item()
+    return ((result - wanted).norm() / wanted.norm()).item()
 
 
 @claim("ahn-optimum", AHN, "Theorem 1", cost=(6, 16), needs=("ahn-1",))
-def optimum(trial: Trial) -> Found:
+def optimum(trial: Trial) -> Measurement:
     """Of all weights of one layer, those are best that make a step preconditioned by
     `A = n / (n + d + 1) I` where inputs are standard normal; training finds them.
 
@@ -124,12 +124,12 @@ def optimum(trial: Trial) -> Found:
     model = trained(trial, "ahn-1")
     control = gd_construction(LSAModel(LSA(form="products"), D, 1).to(sample.xs), 1.0, N).requires_grad_(False)
     best = PreconditionedGD.one_step(torch.eye(D).to(sample.xs), N).matrices
-    return Found(
+    return Measurement(
         {
             "loss": (mean_square(model, sample), mean_square(control, sample)),
             "matrix": (apart(matrix(model), best), apart(matrix(control), best)),
         },
-        told={"theory": D * (D + 1) / (N + D + 1)},
+        reported={"theory": D * (D + 1) / (N + D + 1)},
     )
 
 
@@ -147,7 +147,7 @@ def from_theorem(model: Learner, root: Tensor) -> float:
 
 @claim("ahn-three-layers", AHN, "Theorem 4 and section 5.1, where Σ = I", cost=(4, 15), needs=("ahn-3",))
 @torch.no_grad()
-def three_layers(trial: Trial) -> Found:
+def three_layers(trial: Trial) -> Measurement:
     """Three layers of the form P = diag(B, 1), Q = −diag(A, 0) learn multiples of the identity as A and B where inputs
     are standard normal, which is GD++, and leave less error than three steps of gradient descent.
 
@@ -166,19 +166,19 @@ def three_layers(trial: Trial) -> Found:
     model = trained(trial, "ahn-3")
     control = build(trial.recipe("ahn-3")).to(sample.xs)
     eye = torch.eye(D).to(sample.xs)
-    return Found(
+    return Measurement(
         {
             "loss": (mean_square(model, sample), mean_square(control, sample)),
             "against_gd": (excess(model, descent, sample), excess(control, descent, sample)),
             "identity": (from_theorem(model, eye), from_theorem(control, eye)),
         },
-        told={"loss of GD++": mean_square(better, sample), "paper": 0.001},
+        reported={"loss of GD++": mean_square(better, sample), "paper": 0.001},
     )
 
 
 @claim("ahn-rotated", AHN, "Theorem 4 and section 5.1, Figure 3", cost=(2, 4), needs=("ahn-rotated",))
 @torch.no_grad()
-def rotated(trial: Trial) -> Found:
+def rotated(trial: Trial) -> Measurement:
     """Where inputs have the covariance Σ and weights its inverse, three layers of that form learn multiples of the
     inverse covariance as A, and of the identity as B.
 
@@ -199,4 +199,4 @@ def rotated(trial: Trial) -> Found:
     control = build(trial.recipe("ahn-rotated")).to(root)
     loss = mean_square(model, prompts(trial, task, trial.size(5000, 50_000), N))
     told = {"A itself": from_identity(sparse(model).a).mean().item(), "loss": loss, "paper": 8.1e-4}
-    return Found({"identity": (from_theorem(model, root), from_theorem(control, root))}, told=told)
+    return Measurement({"identity": (from_theorem(model, root), from_theorem(control, root))}, reported=told)

@@ -12,14 +12,14 @@ from torch.nn import functional as F
 from inweights.lab.models import LSA, LSAModel, gd_construction
 from inweights.lab.predictors import Newton, counts, grams, moments, times
 from inweights.lab.tasks import Linear, Skewed
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._asked import apart, asked_weights
 from inweights.papers._descent import Answers
 from inweights.papers._papers import FU
 
 
 @claim("fu-newton-converges", FU, "Section 3.1, Iterative Newton's method", exact=True, cost=(1, 8))
-def newton_converges(trial: Trial) -> Found:
+def newton_converges(trial: Trial) -> Measurement:
     """Iterative Newton from `M = 2 S / |S Sᵀ|` needs O(log κ + log log 1/ε) steps to an error of ε, where gradient
     descent needs O(κ log 1/ε).
 
@@ -39,7 +39,7 @@ def newton_converges(trial: Trial) -> Found:
     "fu-newton-corrected", FU, "Section 3.1, and the authors' code", exact=True, cost=(1, 8),
     repeats="fu-newton-converges",
 )  # fmt: skip
-def newton_corrected(trial: Trial) -> Found:
+def newton_corrected(trial: Trial) -> Measurement:
     """Iterative Newton needs O(log κ + log log 1/ε) steps if it begins inside the interval of convergence.
 
     Measured: the first step with |w − w*| < ε |w*|, divided by 1 + 2 log₂ κ + log₂ ln(1/ε) + ½ log₂ d, for the start
@@ -52,7 +52,7 @@ def newton_corrected(trial: Trial) -> Found:
     return steps_needed(trial, "code", 0.5 * math.log2(8))
 
 
-def steps_needed(trial: Trial, start: Literal["code", "paper"], slack: float) -> Found:
+def steps_needed(trial: Trial, start: Literal["code", "paper"], slack: float) -> Measurement:
     """Of iterative Newton and of gradient descent, each over what the rate allows Newton: for each κ, ε and prompt."""
     dims, examples, kappas, epsilons = 8, 16, (10.0, 100.0, 1000.0), (1e-3, 1e-6, 1e-9)
     generator, prompts = trial.generator(), trial.size(4, 64)
@@ -84,12 +84,12 @@ def steps_needed(trial: Trial, start: Literal["code", "paper"], slack: float) ->
         lines,
         log="xy",
     )
-    return Found({"steps": (torch.cat(shares["newton"]), torch.cat(shares["gradient descent"]))}, plot=plot)
+    return Measurement({"steps": (torch.cat(shares["newton"]), torch.cat(shares["gradient descent"]))}, plot=plot)
 
 
 @claim("fu-construction", FU, "Theorem 5.1", exact=True, cost=(1, 1))
 @torch.no_grad()
-def construction(trial: Trial) -> Found:
+def construction(trial: Trial) -> Measurement:
     """A transformer can make k iterations of Newton's method with k + O(1) layers and a width of O(d).
 
     Measured: how far the weights by which a stack of k + 2 layers of linear self-attention of width 2d + 1 answers,
@@ -117,15 +117,15 @@ def construction(trial: Trial) -> Found:
         descent = gd_construction(layers, float(examples), examples)  # eigenvalues are at most 1
         errors.append(apart(asked_weights(padded(stack, dims), xs, ys), wanted))
         controls.append(apart(asked_weights(descent, xs, ys), wanted))
-    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+    return Measurement({"error": (torch.cat(errors), torch.cat(controls))})
 
 
 def padded(model: LSAModel, zeros: int) -> Answers:
     """A model of inputs with so many zeros behind them."""
 
     def answers(xs: Tensor, ys: Tensor) -> Tensor:
-        found: Tensor = model(F.pad(xs, (0, zeros)), ys)
-        return found
+        result: Tensor = model(F.pad(xs, (0, zeros)), ys)
+        return result
 
     return answers
 

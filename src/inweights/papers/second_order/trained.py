@@ -16,7 +16,7 @@ from inweights.lab.models import Learner
 from inweights.lab.predictors import Newton, PreconditionedGD
 from inweights.lab.tasks import Linear, Rotated, Sample
 from inweights.lab.training import build
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._descent import best_descent
 from inweights.papers._papers import FU
 from inweights.papers.second_order.claims import descended
@@ -27,7 +27,7 @@ DESCENT = sorted({math.ceil(1.15**j) for j in range(83)})  # up to about 100,000
 
 
 @claim("fu-steps-per-layer", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(6, 60))
-def steps_per_layer(trial: Trial) -> Found:
+def steps_per_layer(trial: Trial) -> Measurement:
     """Successive layers of a trained transformer match the iterations of Newton's method in a line, and each of its
     middle layers advances by several of them.
 
@@ -57,12 +57,12 @@ def steps_per_layer(trial: Trial) -> Found:
     }
     fits = [r_squared(steps["newton"]) for steps in (ours, untrained)]
     gained = [middle_slope(steps["newton"]) for steps in (ours, lstm)]
-    found = {"r_squared": (fits[0], fits[1]), "steps_per_layer": (gained[0], gained[1])}
-    return Found(found, plot=plot, told=told)
+    results = {"r_squared": (fits[0], fits[1]), "steps_per_layer": (gained[0], gained[1])}
+    return Measurement(results, plot=plot, reported=told)
 
 
 @claim("fu-exponential", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(6, 60))
-def exponential(trial: Trial) -> Found:
+def exponential(trial: Trial) -> Measurement:
     """Gradient descent needs exponentially more steps to keep up with every further layer.
 
     Measured: R² of a straight line through the logarithm of the number of gradient steps whose errors are most like
@@ -81,10 +81,10 @@ def exponential(trial: Trial) -> Found:
     lines = {"decoder": ours, "before its training": untrained}
     plot = Plot("Gradient steps that a layer is most like", "layer", "steps", layers, lines, log="y")
     fits = [r_squared([math.log(s) for s in steps]) for steps in (ours, untrained)]
-    return Found(
+    return Measurement(
         {"r_squared": (fits[0], fits[1]), "steps_ratio": (ours[-1] / ours[0], lstm[-1] / lstm[0])},
         plot=plot,
-        told={
+        reported={
             "steps of the last layer": ours[-1],
             "of the LSTM's": lstm[-1],
             "paper, first": 50.0,
@@ -94,7 +94,7 @@ def exponential(trial: Trial) -> Found:
 
 
 @claim("fu-ill-conditioned", FU, "Section 4.3, Figure 4", needs=("rotated-5",), cost=(2, 8))
-def ill_conditioned(trial: Trial) -> Found:
+def ill_conditioned(trial: Trial) -> Measurement:
     """Where inputs are ill-conditioned, a transformer is about as good as Newton's method, and gradient descent is not.
 
     Measured: the squared error of a decoder after 2d examples over that of 21 steps of iterative Newton.
@@ -127,10 +127,10 @@ def ill_conditioned(trial: Trial) -> Found:
         {name: e[1:].tolist() for name, e in error.items()}, log="y",
     )  # fmt: skip
     decoder, newton, gd, told = (e[10].item() for e in error.values())
-    return Found(
+    return Measurement(
         {"against_newton": (decoder / newton, gd / newton)},
         plot=plot,
-        told={"error of the decoder": decoder, "descent that is told Σ, over Newton": told / newton},
+        reported={"error of the decoder": decoder, "descent that is told Σ, over Newton": told / newton},
     )
 
 
@@ -160,13 +160,13 @@ def matched_steps(given: Paths, model: Learner) -> dict[str, list[float]]:
     `… likeness` is the cosine itself, averaged over prompts.
     """
     errors = (layer_answers(model, given.known, given.asked) - given.asked.ys)[..., 1:]
-    found: dict[str, list[float]] = {}
+    results: dict[str, list[float]] = {}
     for name, theirs, steps in (("newton", given.newton, list(NEWTON)), ("gd", given.descent, DESCENT)):
         likeness = torch.stack([F.cosine_similarity(own, theirs, dim=-1).mean(-1) for own in errors])
         best = likeness.max(1)
-        found[name] = [float(steps[i]) for i in best.indices.tolist()]
-        found[f"{name} likeness"] = best.values.tolist()
-    return found
+        results[name] = [float(steps[i]) for i in best.indices.tolist()]
+        results[f"{name} likeness"] = best.values.tolist()
+    return results
 
 
 def layer_answers(model: Learner, known: Sample, asked: Sample) -> Tensor:
@@ -174,11 +174,11 @@ def layer_answers(model: Learner, known: Sample, asked: Sample) -> Tensor:
 
     Fitted on the known prompts. States are normed as they are before a decoder's own read-out.
     """
-    found = []
+    results = []
     for before, after in zip(states(model, known.xs, known.ys), states(model, asked.xs, asked.ys), strict=True):
         fit, ask = (F.layer_norm(h, h.shape[-1:]).flatten(0, 1) for h in (before, after))
-        found.append(read_linearly(fit, known.ys.reshape(-1, 1), ask, penalty=1e-6).view_as(asked.ys))
-    return torch.stack(found)
+        results.append(read_linearly(fit, known.ys.reshape(-1, 1), ask, penalty=1e-6).view_as(asked.ys))
+    return torch.stack(results)
 
 
 def middle_slope(steps: Sequence[float]) -> float:

@@ -71,11 +71,11 @@ class Stack(nn.Module):
 
     def entering(self, tokens: Tensor) -> list[tuple[Skips, Tensor]]:
         """Each block with the tokens that reach it."""
-        found = []
+        results = []
         for block in self.each():
-            found.append((block, tokens))
+            results.append((block, tokens))
             tokens = block.sequence(tokens).detach()
-        return found
+        return results
 
 
 def tokens_of(prompts: Prompts) -> Tensor:
@@ -101,10 +101,10 @@ def untrained(trial: Trial) -> Stack:
 @cache
 def _kept(seed: int, norms: bool, examples: int, batch: int, steps: int) -> Stack:
     name = "-".join(["stack", "norms" if norms else "plain", *map(str, (seed, examples, batch, steps))])
-    found = kept(name, lambda: _trained(seed, norms, examples, batch, steps).state_dict())
+    result = kept(name, lambda: _trained(seed, norms, examples, batch, steps).state_dict())
     with torch.random.fork_rng(devices=[]):
         net = Stack(norms=norms).double()
-    net.load_state_dict(found)
+    net.load_state_dict(result)
     return net
 
 

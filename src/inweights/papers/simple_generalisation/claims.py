@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from inweights.blocks import between
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._found_changes import smallest
 from inweights.papers._papers import INNOCENTI
 from inweights.papers._random_blocks import each
@@ -31,14 +31,14 @@ def updates(block: Skips, tokens: Tensor) -> Changes:
     return between(block, start, block.everywhere(tokens), output="bias")
 
 
-def said(block: Skips, changes: Changes, tokens: Tensor) -> Tensor:
+def outputs(block: Skips, changes: Changes, tokens: Tensor) -> Tensor:
     """What the block says of the last token alone with the changes of every position, `(batch, n + 1, width)`."""
     query = tokens[:, -1:].expand_as(tokens)
     return changes.run(block, query.unsqueeze(-2)[..., :0, :], query)
 
 
 @claim("innocenti-all-positions", INNOCENTI, "Section 1, main result (i)", exact=True, cost=(12, 90))
-def all_positions(trial: Trial) -> Found:
+def all_positions(trial: Trial) -> Measurement:
     """What a block with skip connections says at any position i is what it says of the last token alone with
     ΔW_i = W (ΔA_i + Δz_i) (A(x) + x)ᵀ / ‖A(x) + x‖² and Δb'_i = ΔA_i + Δz_i, Δz_i the difference of the inputs.
 
@@ -51,14 +51,14 @@ def all_positions(trial: Trial) -> Found:
     """
     block, tokens = trained(trial).entering(new_tokens(trial, trial.size(8, 128)))[0]
     whole, query = block.sequence(tokens), tokens[:, -1:]
-    errors = each(said(block, updates(block, tokens), tokens), whole)
+    errors = each(outputs(block, updates(block, tokens), tokens), whole)
     inputs_alike = block.join(block.layer.sequence(block.enter(tokens)), query)
     wrong = between(block, block.alone(query), inputs_alike, output="bias")
-    return Found({"error": (errors, each(said(block, wrong, tokens), whole)[:, :-1])})
+    return Measurement({"error": (errors, each(outputs(block, wrong, tokens), whole)[:, :-1])})
 
 
 @claim("innocenti-any-block", INNOCENTI, "Section 1, main result (ii)", exact=True, cost=(1, 10))
-def any_block(trial: Trial) -> Found:
+def any_block(trial: Trial) -> Measurement:
     """The same holds in every later block of a deep transformer, with what enters that block.
 
     Measured: for each block but the first and each prompt, the largest difference of outputs over positions.
@@ -71,13 +71,13 @@ def any_block(trial: Trial) -> Found:
     errors, controls = [], []
     for block, tokens in later:
         whole = block.sequence(tokens)
-        errors.append(each(said(block, updates(block, tokens), tokens), whole).amax(-1))
-        controls.append(each(said(block, updates(block, prompt), tokens), whole).amax(-1))
-    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+        errors.append(each(outputs(block, updates(block, tokens), tokens), whole).amax(-1))
+        controls.append(each(outputs(block, updates(block, prompt), tokens), whole).amax(-1))
+    return Measurement({"error": (torch.cat(errors), torch.cat(controls))})
 
 
 @claim("innocenti-layer-norm", INNOCENTI, "Section 1, main result (iii)", exact=True, cost=(12, 90))
-def layer_norm(trial: Trial) -> Found:
+def layer_norm(trial: Trial) -> Measurement:
     """With LayerNorm before attention and MLP, ΔW_i = W (u_i − u) uᵀ / ‖u‖² with the normed streams u_i and u, and
     Δb'_i stays the difference of the streams themselves.
 
@@ -90,14 +90,14 @@ def layer_norm(trial: Trial) -> Found:
     errors, controls = [], []
     for block, tokens in trained(trial, norms=True).entering(new_tokens(trial, trial.size(8, 128))):
         whole, right = block.sequence(tokens), updates(block, tokens)
-        errors.append(each(said(block, right, tokens), whole).amax(-1))
+        errors.append(each(outputs(block, right, tokens), whole).amax(-1))
         v, start = block.everywhere(tokens).stream, block.alone(tokens[:, -1:]).stream
         assert v is not None
         assert start is not None
         W = implicit_update(block.get_parameter("mlp.first.weight"), start, v - start, name="mlp.first.weight")
         raw = Changes((W, residual_bias(v - start, name="mlp.last.bias")))
-        controls.append(each(said(block, raw, tokens), whole).amax(-1))
-    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+        controls.append(each(outputs(block, raw, tokens), whole).amax(-1))
+    return Measurement({"error": (torch.cat(errors), torch.cat(controls))})
 
 
 @claim(
@@ -105,7 +105,7 @@ def layer_norm(trial: Trial) -> Found:
     aside="by the formula of innocenti-all-positions the updates have one right factor, so that by algebra nothing "
     "could come out but PASS",
 )  # fmt: skip
-def sum_rank(trial: Trial) -> Found:
+def sum_rank(trial: Trial) -> Measurement:
     """The updates of all positions of a prompt add up to a matrix of rank 1, though there are as many as positions.
 
     Measured: for each block and prompt the second singular value of Σ_i D_i over the first, where D_i is the least
@@ -115,18 +115,18 @@ def sum_rank(trial: Trial) -> Found:
 
     Settings: the trained stack, as for `innocenti-all-positions`, 8 prompts (full: 128), float64.
     """
-    found: tuple[list[Tensor], list[Tensor]] = ([], [])
+    results: tuple[list[Tensor], list[Tensor]] = ([], [])
     for block, tokens in trained(trial).entering(new_tokens(trial, trial.size(8, 128))):
         W = block.get_parameter("mlp.first.weight").detach()
         there = block.everywhere(tokens).read.detach()  # (prompts, positions, width)
         alone = block.alone(tokens[:, -1]).read.detach()  # (prompts, width)
         prompts, positions = (torch.arange(n) for n in there.shape[:2])
-        for shares, which in zip(found, (0, 1), strict=True):
+        for shares, which in zip(results, (0, 1), strict=True):
             reads = alone[(prompts[:, None] + which * positions) % len(alone)]
             each_one = smallest(reads.unsqueeze(-2), ((there - reads) @ W.mT).unsqueeze(-2))
             s = torch.linalg.svdvals(each_one.sum(1))
             shares.append(s[:, 1] / s[:, 0])
-    return Found({"second": (torch.cat(found[0]), torch.cat(found[1]))})
+    return Measurement({"second": (torch.cat(results[0]), torch.cat(results[1]))})
 
 
 def cosines(one: Update, other: Update) -> Tensor:
@@ -153,13 +153,13 @@ def independent_reads() -> float:
     return float(F.cosine_similarity(a - c, b - c).mean())
 
 
-def positive(found: list[Update]) -> float:
+def positive(result: list[Update]) -> float:
     """The share of pairs of different positions whose cosine is above 0."""
-    return float(torch.stack([off_diagonal((cosines(u, u) > 0).double()) for u in found]).mean())
+    return float(torch.stack([off_diagonal((cosines(u, u) > 0).double()) for u in result]).mean())
 
 
 @claim("innocenti-token-alignment", INNOCENTI, "Figure, alignment of tokens", cost=(2, 5))
-def token_alignment(trial: Trial) -> Found:
+def token_alignment(trial: Trial) -> Measurement:
     """The updates of different positions of a prompt are mostly aligned.
 
     Measured: the mean cosine of ΔW_i and ΔW_j, i ≠ j, for each prompt, over all blocks. (That "mostly" is above ½ is
@@ -190,11 +190,11 @@ def token_alignment(trial: Trial) -> Found:
         "cosine, independent reads": independent_reads(),
         "loss": loss_of(trained(trial), trial),
     }
-    return Found({"cosine": (value, control)}, plot, told)
+    return Measurement({"cosine": (value, control)}, plot, told)
 
 
 @claim("innocenti-last-token", INNOCENTI, "Figure, alignment of tokens", cost=(2, 5))
-def last_token(trial: Trial) -> Found:
+def last_token(trial: Trial) -> Measurement:
     """The last token is an exception: its update is aligned with the others less than these are with each other.
 
     Measured: the mean cosine of the last token's update with the others, less that among the others, for each prompt,
@@ -209,7 +209,7 @@ def last_token(trial: Trial) -> Found:
     learned, begun = ([cosines(u, u) for u in by_block(net, tokens)] for net in (trained(trial), untrained(trial)))
     value, control = (torch.stack([apart(m, n) for m in matrices]).mean(0) for matrices in (learned, begun))
     middle = torch.stack([apart(m, i) for m in learned for i in range(n // 3, 2 * n // 3)]).mean()
-    return Found({"difference": (value, control)}, told={"difference, tokens of the middle": float(middle)})
+    return Measurement({"difference": (value, control)}, reported={"difference, tokens of the middle": float(middle)})
 
 
 def apart(matrix: Tensor, position: int) -> Tensor:
@@ -222,7 +222,7 @@ def apart(matrix: Tensor, position: int) -> Tensor:
     "innocenti-block-alignment", INNOCENTI, "The authors' code, alignment of blocks", cost=(2, 5),
     aside="a measure of the authors' code, on which no sentence of the paper is known",
 )  # fmt: skip
-def block_alignment(trial: Trial) -> Found:
+def block_alignment(trial: Trial) -> Measurement:
     """The updates that different blocks make for the last token are aligned with each other. (The paper measures this
     alignment; that there is one is how its figure is read.)
 
@@ -238,4 +238,4 @@ def block_alignment(trial: Trial) -> Found:
         each = [update.dense().detach()[:, -1].flatten(-2) for update in by_block(net, tokens)]
         units = F.normalize(torch.stack(each, 1), dim=-1)  # (prompts, blocks, numbers)
         values.append(off_diagonal(units @ units.mT))
-    return Found({"cosine": (values[0], values[1])})
+    return Measurement({"cosine": (values[0], values[1])})

@@ -174,18 +174,18 @@ def as_written(model: Model, examples: Examples, step: float = 1.0) -> Thoughts:
 
 def right(frame: Frame, before: Sequence[int], asked: Sequence[tuple[str, str]]) -> list[bool]:
     """Which queries the model, as it is by now, answers rightly after these tokens; greedy."""
-    said = sample(
+    answers = sample(
         frame.model.model, before, [frame.asked(q) for q, _ in asked],
         new=6, temperature=0.0, seed=0, ends=frame.ended,
     )  # fmt: skip
-    texts = [frame.model.tokenizer.decode(ids, skip_special_tokens=True) for ids in said]
+    texts = [frame.model.tokenizer.decode(ids, skip_special_tokens=True) for ids in answers]
     return [is_right(text, answer) for text, (_, answer) in zip(texts, asked, strict=True)]
 
 
 def share(frame: Frame, before: Sequence[int], task: Task) -> float:
     """The share of a task's tests that are answered rightly."""
-    found = right(frame, before, task.tests)
-    return sum(found) / len(found)
+    result = right(frame, before, task.tests)
+    return sum(result) / len(result)
 
 
 def recovered(columns: Mapping[str, float], name: str = "patched") -> float:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from inweights.blocks import make_block
 from inweights.folding import RidgeFit
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._papers import MAZZAWI
 from inweights.papers._random_blocks import WIDTH
 from inweights.theory import implicit_update, static_update
@@ -42,12 +42,12 @@ def mean_of_patches(W: Tensor, a: Tensor, delta: Tensor) -> Tensor:
     return implicit_update(W, a, delta).dense().mean(0)
 
 
-def _off(found: Tensor, wanted: Tensor) -> float:
-    return float((found - wanted).norm() / wanted.norm())
+def _off(result: Tensor, wanted: Tensor) -> float:
+    return float((result - wanted).norm() / wanted.norm())
 
 
 @claim("mazzawi-closed-form", MAZZAWI, "Theorem 3.1", exact=True, cost=(0.2, 1))
-def closed_form(trial: Trial) -> Found:
+def closed_form(trial: Trial) -> Measurement:
     """The thought matrix (Σ W δ_i a_iᵀ) Z⁻¹, Z = Σ a_i a_iᵀ, is the least-squares patch of all tokens at once: the M
     that minimises Σ ‖M a_i − W δ_i‖².
 
@@ -61,11 +61,11 @@ def closed_form(trial: Trial) -> Found:
     W, a, delta = tokens(trial, trial.size(20, 200))
     wanted = torch.linalg.lstsq(a, delta @ W.mT).solution.mT
     wrong = mean_of_patches(W, a, delta) * WIDTH
-    return Found({"error": (_off(thought_matrix(W, a, delta), wanted), _off(wrong, wanted))})
+    return Measurement({"error": (_off(thought_matrix(W, a, delta), wanted), _off(wrong, wanted))})
 
 
 @claim("mazzawi-one-token", MAZZAWI, "Theorem 3.1, for one token", exact=True, cost=(0.2, 1))
-def one_token(trial: Trial) -> Found:
+def one_token(trial: Trial) -> Measurement:
     """With one token the least-squares patch of smallest norm is the exact patch of that token, W δ aᵀ/‖a‖².
 
     Measured: the largest difference of the two matrices, for each token.
@@ -80,11 +80,11 @@ def one_token(trial: Trial) -> Found:
     pairs = [torch.stack([x, x.roll(1, 0)], 1) for x in (a, delta)]
     one = static_update(W, a.unsqueeze(1), delta.unsqueeze(1)).update.dense()
     two = static_update(W, *pairs).update.dense()
-    return Found({"error": ((one - exact).abs().amax((1, 2)), (two - exact).abs().amax((1, 2)))})
+    return Measurement({"error": ((one - exact).abs().amax((1, 2)), (two - exact).abs().amax((1, 2)))})
 
 
 @claim("mazzawi-optimal", MAZZAWI, "Theorem 3.1", exact=True, cost=(0.2, 5), repeats="mazzawi-closed-form")
-def optimal(trial: Trial) -> Found:
+def optimal(trial: Trial) -> Measurement:
     """No other matrix serves all tokens better than the thought matrix: not the mean of the tokens' exact patches, not
     the matrix 0, and none near it.
 
@@ -112,14 +112,14 @@ def optimal(trial: Trial) -> Found:
         rivals = torch.stack([*loss(chosen + steps), none, loss(other)])
         return float((rivals.min() - loss(chosen)) / none)
 
-    return Found({"excess": (excess(best, mean), excess(mean, best))})
+    return Measurement({"excess": (excess(best, mean), excess(mean, best))})
 
 
 COUNTS = (64, 256, 1024, 4096, 16384)
 
 
 @claim("mazzawi-spherical", MAZZAWI, "Equation 24, spherical approximation", cost=(2, 6))
-def spherical(trial: Trial) -> Found:
+def spherical(trial: Trial) -> Measurement:
     """For tokens spread evenly over a sphere the thought matrix is a multiple of the sum of the tokens' exact patches.
 
     Measured: the relative distance of width/tokens times that sum from the thought matrix, for 16,384 tokens.
@@ -134,8 +134,8 @@ def spherical(trial: Trial) -> Found:
         return torch.randn(shape, generator=random, dtype=torch.float64)
 
     stretch = torch.linspace(0.1, 1, WIDTH, dtype=torch.float64)
-    found = torch.zeros(2, trial.size(4, 16), len(COUNTS), dtype=torch.float64)
-    for draw in range(found.shape[1]):
+    result = torch.zeros(2, trial.size(4, 16), len(COUNTS), dtype=torch.float64)
+    for draw in range(result.shape[1]):
         W, inner, outer = normal(4 * WIDTH, WIDTH), normal(WIDTH, 4 * WIDTH), normal(4 * WIDTH, WIDTH) / 8
         for k, count in enumerate(COUNTS):
             for i, deviations in enumerate((torch.ones_like(stretch), stretch)):
@@ -144,15 +144,15 @@ def spherical(trial: Trial) -> Found:
                 delta = (a @ inner / 4).tanh() @ outer
                 delta = delta + 0.1 * delta.std() * normal(count, WIDTH)
                 fast = W @ (delta.mT @ a) / count  # ‖a‖² is the width, which cancels
-                found[i, draw, k] = _off(fast, thought_matrix(W, a, delta))
-    return Found(
-        {"error": (found[0, :, -1], found[1, :, -1])},
+                result[i, draw, k] = _off(fast, thought_matrix(W, a, delta))
+    return Measurement(
+        {"error": (result[0, :, -1], result[1, :, -1])},
         Plot(
             "Exact patches added up, against the thought matrix",
             "tokens",
             "relative distance",
             COUNTS,
-            {"even on the sphere": found[0].mean(0).tolist(), "uneven": found[1].mean(0).tolist()},
+            {"even on the sphere": result[0].mean(0).tolist(), "uneven": result[1].mean(0).tolist()},
             log="xy",
         ),
     )

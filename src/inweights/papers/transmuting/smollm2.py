@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from inweights.folding import Examples, Frame, answered
-from inweights.ledger import Found, NotHereError, Trial, claim
+from inweights.ledger import Measurement, NotHereError, Trial, claim
 from inweights.models import Model
 from inweights.papers._papers import MAZZAWI
 from inweights.papers.transmuting._thoughts import as_written, fitted, randomised, recovered, right, share
@@ -74,15 +74,15 @@ def _words(trial: Trial) -> tuple[Told, dict[str, float]]:
 
 
 def required(trial: Trial, task: Task, columns: dict[str, float]) -> None:
-    said = f"{columns['prompted']:.0%} right with it, {columns['bare']:.0%} without"
+    output = f"{columns['prompted']:.0%} right with it, {columns['bare']:.0%} without"
     gap = columns["prompted"] - columns["bare"]
-    trial.require(gap >= LEAST, f"SmolLM2 gains too little by the instruction to {task.name} ({said})")
+    trial.require(gap >= LEAST, f"SmolLM2 gains too little by the instruction to {task.name} ({output})")
 
 
-def _found(columns: dict[str, float], **more: float) -> Found:
-    return Found(
+def _found(columns: dict[str, float], **more: float) -> Measurement:
+    return Measurement(
         {"recovered": (recovered(columns), recovered(columns, "other"))},
-        told=columns | {"patched, of prompted": columns["patched"] / columns["prompted"]} | more,
+        reported=columns | {"patched, of prompted": columns["patched"] / columns["prompted"]} | more,
     )
 
 
@@ -107,7 +107,7 @@ def shares(model: Model, name: str) -> str:
 
 
 @claim("mazzawi-arithmetic", MAZZAWI, "Table 1, Appendix B.1", cost=(20, 20), needs=("smollm2",))
-def arithmetic_task(trial: Trial) -> Found:
+def arithmetic_task(trial: Trial) -> Measurement:
     """An instruction to multiply or to add numbers can be moved into the weights: the patched model answers rightly
     without it most of what the model answers rightly with it alone.
 
@@ -125,10 +125,10 @@ def arithmetic_task(trial: Trial) -> Found:
     """
     model = trial.language_model("float32")
     if any(len(gained(model, name)) < CALIBRATION + TESTS for name in NUMBERS):
-        found = " and ".join(shares(model, name) for name in NUMBERS)
+        result = " and ".join(shares(model, name) for name in NUMBERS)
         needed = f"{CALIBRATION + TESTS} times each are needed, by a model such as the paper's, Gemma 3 1B"
         raise NotHereError(
-            f"SmolLM2 can, if told to and only then, {found}, asked {POOL} of the {QUERIES} queries that there are: "
+            f"SmolLM2 can, if told to and only then, {result}, asked {POOL} of the {QUERIES} queries that there are: "
             f"{needed}"
         )
     task, other = (
@@ -140,7 +140,7 @@ def arithmetic_task(trial: Trial) -> Found:
 
 
 @claim("mazzawi-as-written", MAZZAWI, "Equation 8, Theorem 3.1, Algorithm 1", cost=(70, 100), needs=("smollm2",))
-def written(trial: Trial) -> Found:
+def written(trial: Trial) -> Measurement:
     """A thought vector and thought matrices in each block stand for a prompt: the model that has them does without it
     most of what the model does with it.
 
@@ -165,7 +165,7 @@ def written(trial: Trial) -> Found:
 
 
 @claim("mazzawi-words", MAZZAWI, "Appendix A: the last matrix by least squares", cost=(70, 100), needs=("smollm2",))
-def words(trial: Trial) -> Found:
+def words(trial: Trial) -> Measurement:
     """Where there is no bias to hold a thought vector, the last matrix is fitted as well, to what each token lacks, and
     the patched model does without the prompt most of what the model does with it.
 
@@ -194,7 +194,7 @@ def words(trial: Trial) -> Found:
     needs=("smollm2",),
     repeats="mazzawi-words",
 )
-def both_parts(trial: Trial) -> Found:
+def both_parts(trial: Trial) -> Measurement:
     """The patch of mazzawi-words needs both parts: thought matrices, and the last matrix fitted to each token.
 
     Measured: how much more of the prompt's gain both recover than what stands for the vector does alone, and than the
@@ -223,10 +223,10 @@ def both_parts(trial: Trial) -> Found:
     def more(name: str, alone: str) -> float:
         return recovered(columns, name) - recovered(columns, alone)
 
-    return Found(
+    return Measurement(
         {
             "gained_on_vector": (more("patched", "vector"), more("random matrices", "vector")),
             "gained_on_matrix": (more("patched", "matrix"), more("random vector", "matrix")),
         },
-        told=columns,
+        reported=columns,
     )

@@ -44,9 +44,9 @@ class Written:
         self.model.requires_grad_(False)
 
     def block(self, layer: int) -> DecoderBlock:
-        found = self.model.blocks[layer]
-        assert isinstance(found, DecoderBlock)
-        return found
+        result = self.model.blocks[layer]
+        assert isinstance(result, DecoderBlock)
+        return result
 
     def read(self, forms: Tensor) -> Tensor:
         """Weights that read sums of places, `(k, width)`, after a LayerNorm: an empty place holds its mean."""

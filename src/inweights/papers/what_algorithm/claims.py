@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from inweights.lab.predictors import OLS, LinearPredictor, Predictor, Ridge, moments
 from inweights.lab.tasks import Linear, Sample, Scaled
 from inweights.lab.training import build
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._asked import apart as parted
 from inweights.papers._asked import asked_weights
 from inweights.papers._papers import AKYUREK
@@ -46,7 +46,7 @@ PHASES: dict[str, list[LinearPredictor]] = {
 
 @claim("akyurek-sherman-morrison", AKYUREK, "Theorem 2", exact=True, cost=(2, 4))
 @torch.no_grad()
-def sherman_morrison(trial: Trial) -> Found:
+def sherman_morrison(trial: Trial) -> Measurement:
     """A transformer with a constant number of layers and a width of O(d²) can predict according to one update of ridge
     regression by Sherman and Morrison.
 
@@ -69,11 +69,11 @@ def sherman_morrison(trial: Trial) -> Found:
             for divides, into in ((True, errors), (False, controls)):
                 model = written(dims, penalty, divides=divides).to(sample.xs.device)
                 into.append(parted(asked_weights(model, sample.xs, sample.ys), wanted))
-    return Found({"error": (torch.cat(errors), torch.cat(controls))})
+    return Measurement({"error": (torch.cat(errors), torch.cat(controls))})
 
 
 @claim("akyurek-ols", AKYUREK, "Section 4.3, Figure 1", needs=("depth-8", "depth-1"), cost=(4, 25))
-def ols(trial: Trial) -> Found:
+def ols(trial: Trial) -> Measurement:
     """Where labels have no noise, a deep transformer answers as least squares does, the shortest solution where there
     are several; also by its implicit weights.
 
@@ -107,7 +107,7 @@ def ols(trial: Trial) -> Found:
         "at fewer examples than dimensions": away[:, : DIMS - 1].mean().item(),
     }
     quantities = {"difference": (away.mean(1), control.mean(1)), "weights": (apart_by[0], apart_by[1])}
-    return Found(quantities, plot=plot, told=told)
+    return Measurement(quantities, plot=plot, reported=told)
 
 
 def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: int, queries: int = 32) -> Tensor:
@@ -117,12 +117,12 @@ def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: i
     known = sample.xs[:, None, :examples].expand(-1, queries, -1, -1)
     xs = torch.cat([known, asked.unsqueeze(2)], 2).flatten(0, 1)
     ys = F.pad(sample.ys[:, :examples], (0, 1)).repeat_interleave(queries, 0)
-    found = model.predict_prefixes(xs, ys)[:, -1].view(batch, queries, 1).double()
-    return torch.linalg.lstsq(asked.double(), found).solution.squeeze(-1)
+    result = model.predict_prefixes(xs, ys)[:, -1].view(batch, queries, 1).double()
+    return torch.linalg.lstsq(asked.double(), result).solution.squeeze(-1)
 
 
 @claim("akyurek-ridge", AKYUREK, "Section 4.3, Figure 2", needs=(*RIDGES, "depth-2"), cost=(5, 40))
-def ridge(trial: Trial) -> Found:
+def ridge(trial: Trial) -> Measurement:
     """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
 
     Measured: for each σ and τ, whether the penalty whose answers after 1 to d − 1 examples are nearest to the decoder's
@@ -148,11 +148,11 @@ def ridge(trial: Trial) -> Found:
             into.append(float(wanted / 2.01 < best < wanted * 2.01))
             whose = f"σ = {noise:g}, τ = {spread:g}" + (", control" if into is controls else "")
             told |= {f"penalty at {whose}": best, f"distance to it at {whose}": min(away)}
-    return Found({"hits": (hits, controls)}, told=told)
+    return Measurement({"hits": (hits, controls)}, reported=told)
 
 
 @claim("akyurek-phases", AKYUREK, "Section 4.3, Figure 3", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(4, 25))
-def phases(trial: Trial) -> Found:
+def phases(trial: Trial) -> Measurement:
     """As transformers get deeper, they go from one step of gradient descent to ridge regression to least squares.
 
     Measured: whether the algorithms whose answers are nearest to those of decoders of growing depth are all three, in
@@ -182,7 +182,7 @@ def phases(trial: Trial) -> Found:
     plot = Plot("Which algorithm is nearest", "layers", "squared difference / d", DEPTHS, lines, log="xy")
     which, control = ([nearest(away) for away in each] for each in (trained, untrained))
     told = {f"nearest at {d} layers": float(i) for d, i in zip(DEPTHS, which, strict=True)}
-    return Found({"order": (float(all_in_order(which)), float(all_in_order(control)))}, plot=plot, told=told)
+    return Measurement({"order": (float(all_in_order(which)), float(all_in_order(control)))}, plot=plot, reported=told)
 
 
 def nearest(away: list[float]) -> int:

@@ -11,7 +11,7 @@ from inweights.lab.models import Learner
 from inweights.lab.predictors import OLS, moments
 from inweights.lab.tasks import Linear, Sample
 from inweights.lab.training import build
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._papers import AKYUREK
 
 DIMS, POINTS = 5, 16
@@ -21,7 +21,7 @@ TARGETS = ("weights", "moments")
 
 
 @claim("akyurek-probe", AKYUREK, "Section 5, Figure 4 and appendix E", needs=("depth-8",), cost=(100, 500))
-def probe(trial: Trial) -> Found:
+def probe(trial: Trial) -> Measurement:
     """The weights of least squares and the moments `Xᵀy` can be decoded from the layers of an in-context learner, far
     better than from those of a model whose task needs no learning in context.
 
@@ -51,9 +51,9 @@ def probe(trial: Trial) -> Found:
     for target in range(len(TARGETS)):
         known, wanted = (targets(sample)[target : target + 1] for sample in (fit, test))
         planted = [plant(states(models["untrained"], s.xs, s.ys)[:1], targets(s)[target]) for s in (fit, test)]
-        ((found,),) = probed(trial, planted[0], planted[1], known, wanted)
+        ((result,),) = probed(trial, planted[0], planted[1], known, wanted)
         trial.require(
-            found > 0.9, f"a planted code of the {TARGETS[target]} is read with R² {found:.3g}, not above 0.9"
+            result > 0.9, f"a planted code of the {TARGETS[target]} is read with R² {result:.3g}, not above 0.9"
         )
     lines: dict[str, list[float]] = {}
     for name, model in models.items():
@@ -67,7 +67,7 @@ def probe(trial: Trial) -> Found:
     }
     layers = range(1, 1 + len(lines["weights, trained"]))
     plot = Plot("What can be read from a layer", "layer", "R²", layers, lines)
-    return Found({name: (g[0], g[1]) for name, g in gained.items()}, plot=plot, told=best)
+    return Measurement({name: (g[0], g[1]) for name, g in gained.items()}, plot=plot, reported=best)
 
 
 def targets(sample: Sample) -> Tensor:
@@ -120,8 +120,8 @@ class Probes(nn.Module):
         seen = (10 * self.scores).softmax(-1) @ h.view(layers, points, batch * width)
         projected, inner, out = zip(self.weights, self.biases, strict=True)
         value = torch.baddbmm(projected[1], seen.view(-1, batch, width), projected[0])
-        found = torch.baddbmm(out[1], F.gelu(torch.baddbmm(inner[1], value, inner[0])), out[0])
-        return found.view(layers, -1, batch, DIMS)
+        result = torch.baddbmm(out[1], F.gelu(torch.baddbmm(inner[1], value, inner[0])), out[0])
+        return result.view(layers, -1, batch, DIMS)
 
 
 def probed(trial: Trial, fit: Tensor, test: Tensor, known: Tensor, wanted: Tensor) -> list[list[float]]:

@@ -13,7 +13,7 @@ from inweights.lab.models import Learner
 from inweights.lab.predictors import OLS, Averaging, Nearest, Predictor, Ridge, lasso_path
 from inweights.lab.tasks import SHIFTS, Linear, Sample, Task
 from inweights.lab.training import build
-from inweights.ledger import Found, Plot, Trial, claim
+from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._papers import GARG
 
 DIMS, POINTS = 5, 16
@@ -22,7 +22,7 @@ LASSO = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # the paper's penalties
 
 
 @claim("garg-linear", GARG, "Section 3.1, Figure 2", needs=("depth-8",), tells=("linear-20",), cost=(10, 40))
-def linear(trial: Trial) -> Found:
+def linear(trial: Trial) -> Measurement:
     """Transformers learn linear functions in context about as well as least squares, the best there is, for any number
     of examples, and far better than simple baselines.
 
@@ -45,13 +45,13 @@ def linear(trial: Trial) -> Found:
     excess = {name: (e - error["least squares"]).mean(0)[1:].max().item() for name, e in error.items()}
     late = {name: e[:, DIMS:].mean(1) for name, e in error.items()}
     mean = late["averaging"].mean()
-    return Found(
+    return Measurement(
         {
             "against_ols": (excess["decoder"], excess["untrained"]),
             "against_averaging": (late["decoder"] / mean, late["untrained"] / mean),
         },
         plot=over_examples("Linear functions", error),
-        told={
+        reported={
             **{name: error["decoder"][:, k].mean().item() for name, k in (("at d", DIMS), ("at 2d", 2 * DIMS))},
             **full_size(trial, at_both),
             "paper, at d": 0.02,
@@ -71,22 +71,22 @@ def full_size(trial: Trial, measured: Measured, *, shift: str = "", noise: float
     task = Linear(dims=20, noise=noise)
     draw = trial.draw(trial.size(64, 640), 1)
     sample = SHIFTS.make(shift).sample(task, draw, 41) if shift else task.sample(draw, 41)
-    found = measured(model.to(trial.device).eval(), sample, task)
-    return {f"{name}, the paper's size": value for name, value in found.items()}
+    result = measured(model.to(trial.device).eval(), sample, task)
+    return {f"{name}, the paper's size": value for name, value in result.items()}
 
 
 @torch.no_grad()
 def at_both(model: Learner, sample: Sample, task: Task) -> dict[str, float]:
     """Mean errors after d and after 2d examples alone: a large model is slow."""
-    asked, found = sample.xs if sample.queries is None else sample.queries, {}
+    asked, result = sample.xs if sample.queries is None else sample.queries, {}
     for name, k in (("at d", task.dims), ("at 2d", 2 * task.dims)):
         answers = model(torch.cat([sample.xs[:, :k], asked[:, k : k + 1]], 1), F.pad(sample.ys[:, :k], (0, 1)))[:, -1]
-        found[name] = ((answers.double() - sample.target[:, k]).square().mean() / task.power).item()
-    return found
+        result[name] = ((answers.double() - sample.target[:, k]).square().mean() / task.power).item()
+    return result
 
 
 @claim("garg-sparse", GARG, "Section 5, Figure 5a", needs=("sparse-8",), cost=(1, 5))
-def sparse(trial: Trial) -> Found:
+def sparse(trial: Trial) -> Measurement:
     """Trained on sparse linear functions, a transformer is about as good as the Lasso, and better than least squares.
 
     Measured: the squared error after 1 to d examples over that of the Lasso with the best of five penalties for each
@@ -105,11 +105,11 @@ def sparse(trial: Trial) -> Found:
     mean = {name: e.mean(0)[1 : task.dims + 1].mean().item() for name, e in error.items()}
     rival = best[1 : task.dims + 1].mean().item()
     plot = over_examples("Sparse linear functions", error | {"Lasso": best.unsqueeze(0)})
-    return Found({"against_lasso": (mean["decoder"] / rival, mean["least squares"] / rival)}, plot=plot)
+    return Measurement({"against_lasso": (mean["decoder"] / rival, mean["least squares"] / rival)}, plot=plot)
 
 
 @claim("garg-tree", GARG, "Section 5, Figure 5b", needs=("tree-3",), cost=(3, 40))
-def tree(trial: Trial) -> Found:
+def tree(trial: Trial) -> Measurement:
     """On decision trees a transformer does better than trees that are grown greedily.
 
     Measured: the squared error after 16 to 48 examples over that of a greedy tree of the right depth that sees signs.
@@ -122,7 +122,7 @@ def tree(trial: Trial) -> Found:
 
 
 @claim("garg-relu", GARG, "Section 5, Figure 5c", needs=("relu-5",), cost=(3, 18))
-def relu(trial: Trial) -> Found:
+def relu(trial: Trial) -> Measurement:
     """On networks with one hidden layer a transformer does as well as a network that is trained on the examples.
 
     Measured: the squared error after 16 to 32 examples over that of a network of the same shape, trained by Adam.
@@ -134,7 +134,7 @@ def relu(trial: Trial) -> Found:
     return against_rival(trial, "relu-5", "network", "against_network", trial.size(32, 256))
 
 
-def against_rival(trial: Trial, recipe: str, rival: str, quantity: str, prompts: int) -> Found:
+def against_rival(trial: Trial, recipe: str, rival: str, quantity: str, prompts: int) -> Measurement:
     """The error of a trained decoder, and of an untrained one, over that of a classical rival, after 16 examples on."""
     task, points = trial.recipe(recipe).make_task(), trial.recipe(recipe).points
     sample = task.sample(trial.draw(prompts), points)
@@ -143,14 +143,14 @@ def against_rival(trial: Trial, recipe: str, rival: str, quantity: str, prompts:
     late = {name: e[:, 16:].mean(1) for name, e in error.items()}
     mean = late[rival].mean()
     plot = over_examples(type(task).__name__, error | {"least squares": errors(OLS(), sample, task)})
-    return Found({quantity: (late["decoder"] / mean, late["untrained"] / mean)}, plot=plot)
+    return Measurement({quantity: (late["decoder"] / mean, late["untrained"] / mean)}, plot=plot)
 
 
 @claim(
     "garg-double-descent", GARG, "Section 4, Figure 4b", needs=("depth-8", "depth-2", "ridge-0.5"),
     tells=("linear-20",), cost=(3, 23),
 )  # fmt: skip
-def double_descent(trial: Trial) -> Found:
+def double_descent(trial: Trial) -> Measurement:
     """With noise on its labels, a transformer that was trained without has the double descent of least squares: its
     error goes up where there are as many examples as dimensions.
 
@@ -178,7 +178,7 @@ def double_descent(trial: Trial) -> Found:
     ours, control = bumps.pop("decoder"), max(bumps[name] for name in ("ridge regression", "decoder, no noise"))
     large = full_size(trial, lambda m, s, t: {"bump": bump(errors(m, s, t, clean=True).mean(0), 20)}, noise=1.0)
     plot = over_examples("Noisy labels", error)
-    return Found({"bump": (ours, control)}, plot=plot, told=bumps | large)
+    return Measurement({"bump": (ours, control)}, plot=plot, reported=bumps | large)
 
 
 def bump(curve: Tensor, dims: int) -> float:
@@ -187,7 +187,7 @@ def bump(curve: Tensor, dims: int) -> float:
 
 
 @claim("garg-orthants", GARG, "Section 4, Figure 4c", needs=("depth-8",), tells=("linear-20",), cost=(3, 20))
-def orthants(trial: Trial) -> Found:
+def orthants(trial: Trial) -> Measurement:
     """A transformer answers queries in other orthants than all of its examples: it does not look for similar inputs.
 
     Measured: the squared error after k = d examples of one orthant, to a query anywhere, in units of always answering
@@ -218,11 +218,11 @@ def orthants(trial: Trial) -> Found:
         "error": (error["decoder"][:, DIMS], error["three nearest"][:, DIMS]),
         "lost": (lost["decoder"], lost["three nearest"]),
     }
-    return Found(quantities, plot=plot, told=told)
+    return Measurement(quantities, plot=plot, reported=told)
 
 
 @claim("garg-gradient", GARG, "Section 3.2, Figure 3b", needs=("depth-8",), tells=("linear-20",), cost=(3, 25))
-def gradient(trial: Trial) -> Found:
+def gradient(trial: Trial) -> Measurement:
     """The gradient of a transformer's answer with respect to the query is the part of the weights that the examples
     tell.
 
@@ -242,14 +242,14 @@ def gradient(trial: Trial) -> Found:
     lines = {name: c.mean(0).tolist() for name, c in cosine.items()}
     plot = Plot("Gradient of the answer", "examples", "cosine with the known weights", range(1, 2 * DIMS + 1), lines)
     told = full_size(trial, at_as_many_examples)
-    return Found({"cosine": (cosine["decoder"].mean(1), cosine["averaging"].mean(1))}, plot=plot, told=told)
+    return Measurement({"cosine": (cosine["decoder"].mean(1), cosine["averaging"].mean(1))}, plot=plot, reported=told)
 
 
 def at_as_many_examples(model: Learner, sample: Sample, task: Task) -> dict[str, float]:
     """The cosine after d examples."""
     part = Sample(sample.xs[:, : task.dims + 1], sample.ys[:, : task.dims + 1], {})
-    found = F.cosine_similarity(query_gradients(model, part, [task.dims])[:, 0], known(part)[:, -1], dim=-1)
-    return {"cosine at d": found.mean().item()}
+    result = F.cosine_similarity(query_gradients(model, part, [task.dims])[:, 0], known(part)[:, -1], dim=-1)
+    return {"cosine at d": result.mean().item()}
 
 
 def known(sample: Sample) -> Tensor:
@@ -259,12 +259,12 @@ def known(sample: Sample) -> Tensor:
 
 def query_gradients(model: Learner, sample: Sample, after: Sequence[int] = ()) -> Tensor:
     """Of the answers after so many examples (else 1, 2, …), each with respect to its query: `(batch, …, dims)`."""
-    found = []
+    results = []
     for i in after or range(1, sample.xs.shape[1]):
         xs = sample.xs[:, : i + 1].clone().requires_grad_()
         answer = model(xs, sample.ys[:, : i + 1])[:, -1].sum()
-        found.append(torch.autograd.grad(answer, xs)[0][:, -1])
-    return torch.stack(found, 1)
+        results.append(torch.autograd.grad(answer, xs)[0][:, -1])
+    return torch.stack(results, 1)
 
 
 def before(trial: Trial, recipe: str) -> Learner:
