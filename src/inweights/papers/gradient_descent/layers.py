@@ -77,8 +77,8 @@ def gamma(trial: Trial) -> Measurement:
         {"of the least loss": list(best.values()), "the paper, trained": [PAPER_GAMMA[n] for n in examples]},
         log="xy",
     )
-    told = {"paper": PAPER_GAMMA[10], "of the least loss": best[10]}
-    return Measurement({"gamma": (two, one), "best": (farthest(own), nearest(others))}, plot, told)
+    reported = {"paper": PAPER_GAMMA[10], "of the least loss": best[10]}
+    return Measurement({"gamma": (two, one), "best": (farthest(own), nearest(others))}, plot, reported)
 
 
 @claim("oswald-depth", OSWALD, "Figure 3b", cost=(40, 150), needs=("lsa-5", "gdpp-5", "lsa-2"))
@@ -99,20 +99,22 @@ def depth(trial: Trial) -> Measurement:
     best = best_plus(trial, task(), N, Descent.of(learned), trial.size(40_000, 100_000)).model(D, CLIP)
     loss, least = (mean_square(each, sample) / 2 for each in (model, best))
     zero = sample.ys[:, -1].square().mean().item() / 2
-    told = {
+    reported = {
         "loss": loss,
         "loss of GD++": least,
         "loss of learned GD++": mean_square(learned, sample) / 2,
         "against learned GD++": excess(model, learned, sample),
         "difference, of answering 0": (loss - least) / zero,
     }
-    told |= {
+    reported |= {
         f"cosine with {name}": F.cosine_similarity(sensitivities(model, sample)[0], sensitivities(each, sample)[0])
         .mean()
         .item()
         for name, each in (("GD++", best), ("learned GD++", learned))
     }
-    return Measurement({"against_plus": (excess(model, best, sample), excess(control, best, sample))}, reported=told)
+    return Measurement(
+        {"against_plus": (excess(model, best, sample), excess(control, best, sample))}, reported=reported
+    )
 
 
 HEADS = ("softmax-1", "softmax-2", "lsa-1", "lsa-1-heads")

@@ -82,13 +82,13 @@ def one_layer(trial: Trial) -> Measurement:
     sample, descent = tested(trial), one_step(trial)
     model, control = (alignment(trained(trial, n), descent, sample) for n in ("lsa-1", "lsa-1-shuffled"))
     here, there = (sensitivities(each, sample)[0] for each in (trained(trial, "lsa-1"), descent))
-    told = {
+    reported = {
         "loss of descent": mean_square(descent, sample) / 2,
         "theory: loss of descent": theory_loss(),
         "paper: loss of descent, about": PAPER_LOSS,
         "distance of the gradients": (here - there).norm(dim=1).mean().item(),
     }
-    return Measurement({name: (value, control[name]) for name, value in model.items()}, reported=told)
+    return Measurement({name: (value, control[name]) for name, value in model.items()}, reported=reported)
 
 
 @claim("oswald-interpolation", OSWALD, "Figure 2, Appendix A.3", cost=(1, 2), needs=("lsa-1", "lsa-1-shuffled"))
@@ -153,8 +153,8 @@ def out_of_distribution(trial: Trial) -> Measurement:
 
     ours, control = away("trained"), away("shuffled")
     last = {kind: (ours[kind].pop(), control[kind].pop())[0] for kind in scaled}
-    told = {f"{kind}, as far as the paper": value for kind, value in last.items()}
-    told |= {kind: max(values) for kind, values in ours.items()}
+    reported = {f"{kind}, as far as the paper": value for kind, value in last.items()}
+    reported |= {kind: max(values) for kind, values in ours.items()}
     shown = {
         f"{name}, {kind.replace('-', ' ')}": line[: len(factors)]
         for kind in scaled
@@ -162,7 +162,7 @@ def out_of_distribution(trial: Trial) -> Measurement:
     }
     plot = Plot("Inputs and weights times a factor", "factor", "loss", factors, shown, log="y")
     largest = max(map(max, ours.values())), min(map(max, control.values()))
-    return Measurement({"log_ratio": largest}, plot, told)
+    return Measurement({"log_ratio": largest}, plot, reported)
 
 
 def brought_together(model: SeparateModel, sample: Sample) -> Tensor:
@@ -173,14 +173,14 @@ def brought_together(model: SeparateModel, sample: Sample) -> Tensor:
     without the token itself, which every layer keeps.
     """
     tokens = model.tokens(sample.xs, sample.ys).requires_grad_()
-    count, told = tokens.shape[1], model.dims + model.outputs
+    count, reported = tokens.shape[1], model.dims + model.outputs
     at = torch.arange(count - 1)  # the last is the query, which has no label
-    after = model.copied(tokens)[:, :-1, :told].sum(0)  # prompts do not see each other
+    after = model.copied(tokens)[:, :-1, :reported].sum(0)  # prompts do not see each other
     squares = torch.zeros(len(tokens), count - 1, count).to(tokens)
     for row, one in enumerate(after):
         for entry in one:
             (slopes,) = torch.autograd.grad(entry, tokens, retain_graph=True)
-            squares[:, row] += slopes[..., :told].square().sum(-1)
+            squares[:, row] += slopes[..., :reported].square().sum(-1)
     norms = squares.sqrt()
     own, partner = norms[:, at, at], norms[:, at, at ^ 1]
     others = (norms.sum(-1) - own - partner) / (count - 2)
@@ -231,10 +231,14 @@ def separate_tokens(trial: Trial) -> Measurement:
     sample, descent, model = tested(trial), one_step(trial), apart(trial)
     two = best_descent(trial, task(), N, 2, tied=True).model(D)
     near = alignment(model, descent, sample)
-    told = {"against two steps": excess(model, two, sample), "cosine": near["cosine"], "difference": near["difference"]}
+    reported = {
+        "against two steps": excess(model, two, sample),
+        "cosine": near["cosine"],
+        "difference": near["difference"],
+    }
     lost = apart(trial)
     lost.positions.zero_()
-    return Measurement({"loss": (near["loss"], excess(lost, descent, sample))}, reported=told)
+    return Measurement({"loss": (near["loss"], excess(lost, descent, sample))}, reported=reported)
 
 
 def example_weights(model: Answers, sample: Sample) -> float:
@@ -280,8 +284,8 @@ def sine(trial: Trial) -> Measurement:
     sample, shown = (prompts(trial, waves, trial.size(2000, 10_000), N, step) for step in (TESTED, FITTED))
     descent, model = (mean_square(trained(trial, name), sample) for name in ("sine-gd", "sine"))
     raw = mean_square(on_inputs(shown), sample)
-    told = {"loss": model / waves.power, "loss of descent": descent / waves.power}
-    return Measurement({"log_ratio": (abs(math.log(model / descent)), abs(math.log(raw / descent)))}, reported=told)
+    reported = {"loss": model / waves.power, "loss of descent": descent / waves.power}
+    return Measurement({"log_ratio": (abs(math.log(model / descent)), abs(math.log(raw / descent)))}, reported=reported)
 
 
 def on_inputs(shown: Sample) -> LSAModel:

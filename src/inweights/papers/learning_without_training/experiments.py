@@ -198,8 +198,8 @@ def finetuned(trial: Trial) -> Measurement:
         "Reading examples and training on them", "examples", "test loss", range(len(lines["SGD"])),
         {name: line.tolist() for name, line in lines.items()}, log="y",
     )  # fmt: skip
-    told = {"correlation with SGD on another function": like["SGD, other labels"]}
-    return Measurement({"correlation": (like["SGD"], like["SGD, untrained"])}, plot, told)
+    reported = {"correlation with SGD on another function": like["SGD, other labels"]}
+    return Measurement({"correlation": (like["SGD"], like["SGD, untrained"])}, plot, reported)
 
 
 @claim("dherin-gradient-alignment", DHERIN, "Comparison with fine-tuning in later versions", cost=(20, 300))

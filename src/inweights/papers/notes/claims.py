@@ -141,8 +141,8 @@ def plus_is_newton(trial: Trial) -> Measurement:
     newton = newton_step(sample, start)
     by_reading = [(miss_at_best_rate(s, newton), miss_with_one_matrix(s, slopes)) for s in (added, slopes.sign())]
     value, control = (torch.minimum(*both) for both in by_reading)
-    told = {name: float(m.max()) for name, m in zip(("H the Hessian", "H learned"), by_reading[0], strict=True)}
-    return Measurement({"error": (value, control)}, reported=told)
+    reported = {name: float(m.max()) for name, m in zip(("H the Hessian", "H learned"), by_reading[0], strict=True)}
+    return Measurement({"error": (value, control)}, reported=reported)
 
 
 @claim(

@@ -93,13 +93,13 @@ def against_classics(model: Predictor, trial: Trial) -> Measurement:
     models = {"model": model, "untrained": untrained(trial), "ols": OLS(), "ridge": Ridge(penalty=0.01)}
     last = {name: error for name, (error,) in errors_of(models, trial, [20]).items()}
     without = errors_of({"model": model}, trial, [20], noise=0.0)["model"][0]
-    told = {
+    reported = {
         "squared error": 10 * last["model"],
         "OLS over ridge": last["ols"] / last["ridge"],
         "squared error in contexts without noise, where OLS has none": 10 * without,
     }
     ratios = {f"against_{r}": (last["model"] / last[r], last["untrained"] / last[r]) for r in ("ols", "ridge")}
-    return Measurement(ratios, reported=told)
+    return Measurement(ratios, reported=reported)
 
 
 @claim("note-context-length", NOTES, "004, section 8.3", cost=(30, 200), needs=("seed-encoder", "seed-encoder-long"))
@@ -124,11 +124,11 @@ def over_lengths(short: Predictor, long: Predictor, trial: Trial) -> Measurement
     lines = errors_of({**models, "ols": OLS(), "ridge": Ridge(penalty=0.01)}, trial, LENGTHS)
     ranks = {name: falling(lines[name]) for name in models}
     at = LENGTHS.index(20) if 20 in LENGTHS else len(LENGTHS) // 2
-    told = {}
+    reported = {}
     for name in ("short training", "long training"):
-        told[f"{name}, up to 20 examples"] = falling(lines[name][: at + 1])
-        told[f"{name}, from 20 examples on"] = falling(lines[name][at:])
-        told[f"{name}, error after the most examples over that after 20"] = lines[name][-1] / lines[name][at]
+        reported[f"{name}, up to 20 examples"] = falling(lines[name][: at + 1])
+        reported[f"{name}, from 20 examples on"] = falling(lines[name][at:])
+        reported[f"{name}, error after the most examples over that after 20"] = lines[name][-1] / lines[name][at]
     plot = Plot("Error and length of the context", "examples", "squared error / 10", LENGTHS, lines, log="y")
     control = ranks["untrained"]
     return Measurement(
@@ -137,7 +137,7 @@ def over_lengths(short: Predictor, long: Predictor, trial: Trial) -> Measurement
             "rank_correlation_long": (ranks["long training"], control),
         },
         plot,
-        told,
+        reported,
     )
 
 
@@ -162,8 +162,8 @@ def ols_reference(trial: Trial) -> Measurement:
     ratios = {noise: ols_over_ridge(trial, noise) for noise in (0.1, 1.0)}
     lines = {f"noise {noise:g}": line for noise, line in ratios.items()}
     plot = Plot("OLS against ridge", "examples", "squared error, OLS over ridge", LENGTHS, lines, log="y")
-    told = {f"at {n} examples": ratios[0.1][LENGTHS.index(n)] for n in (5, 15, 20)}
-    return Measurement({"against_ridge": (max(ratios[0.1]), max(ratios[1.0]))}, plot, told)
+    reported = {f"at {n} examples": ratios[0.1][LENGTHS.index(n)] for n in (5, 15, 20)}
+    return Measurement({"against_ridge": (max(ratios[0.1]), max(ratios[1.0]))}, plot, reported)
 
 
 def ols_over_ridge(trial: Trial, noise: float) -> list[float]:

@@ -102,8 +102,8 @@ def kernel_regression(trial: Trial) -> Measurement:
     straight = distances(trial, "depth-2", Linear(dims=5), prompts, algorithms)
     value, control = (d[0] / min(d[1:3]) for d in (curved, straight))
     names = ("a Gaussian kernel", "a line", "a trained network", "the kernel of infinitely wide networks")
-    told = {f"squared difference from {name}": d for name, d in zip(names, curved, strict=True)}
-    return Measurement({"nearer": (value, control)}, reported=told)
+    reported = {f"squared difference from {name}": d for name, d in zip(names, curved, strict=True)}
+    return Measurement({"nearer": (value, control)}, reported=reported)
 
 
 @claim(

@@ -198,5 +198,5 @@ def rotated(trial: Trial) -> Measurement:
     root = axes * values.sqrt() @ axes.mT
     control = build(trial.recipe("ahn-rotated")).to(root)
     loss = mean_square(model, prompts(trial, task, trial.size(5000, 50_000), N))
-    told = {"A itself": from_identity(sparse(model).a).mean().item(), "loss": loss, "paper": 8.1e-4}
-    return Measurement({"identity": (from_theorem(model, root), from_theorem(control, root))}, reported=told)
+    reported = {"A itself": from_identity(sparse(model).a).mean().item(), "loss": loss, "paper": 8.1e-4}
+    return Measurement({"identity": (from_theorem(model, root), from_theorem(control, root))}, reported=reported)

@@ -48,7 +48,7 @@ def steps_per_layer(trial: Trial) -> Measurement:
     layers = list(range(1, len(ours["newton"]) + 1))
     lines = {"decoder": ours["newton"], "before its training": untrained["newton"]}
     plot = Plot("Newton's steps that a layer is most like", "layer", "steps", layers, lines)
-    told = {
+    reported = {
         "steps of the last layer": ours["newton"][-1],
         "likeness of the last layer": ours["newton likeness"][-1],
         "LSTM, R²": r_squared(lstm["newton"]),
@@ -58,7 +58,7 @@ def steps_per_layer(trial: Trial) -> Measurement:
     fits = [r_squared(steps["newton"]) for steps in (ours, untrained)]
     gained = [middle_slope(steps["newton"]) for steps in (ours, lstm)]
     results = {"r_squared": (fits[0], fits[1]), "steps_per_layer": (gained[0], gained[1])}
-    return Measurement(results, plot=plot, reported=told)
+    return Measurement(results, plot=plot, reported=reported)
 
 
 @claim("fu-exponential", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(6, 60))
@@ -126,11 +126,11 @@ def ill_conditioned(trial: Trial) -> Measurement:
         "Ill-conditioned inputs", "examples", "squared error / d", range(1, 16),
         {name: e[1:].tolist() for name, e in error.items()}, log="y",
     )  # fmt: skip
-    decoder, newton, gd, told = (e[10].item() for e in error.values())
+    decoder, newton, gd, reported = (e[10].item() for e in error.values())
     return Measurement(
         {"against_newton": (decoder / newton, gd / newton)},
         plot=plot,
-        reported={"error of the decoder": decoder, "descent that is told Σ, over Newton": told / newton},
+        reported={"error of the decoder": decoder, "descent that is told Σ, over Newton": reported / newton},
     )
 
 

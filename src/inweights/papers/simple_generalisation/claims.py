@@ -183,14 +183,14 @@ def token_alignment(trial: Trial) -> Measurement:
     means = {name: [float(b.mean()) for b in line] for name, line in lines.items()}
     plot = Plot("Alignment of the updates of tokens", "block", "mean cosine", range(1, BLOCKS + 1), means)
     value, control, other = (torch.stack(line).mean(0) for line in lines.values())
-    told = {
+    reported = {
         "cosine, two prompts": float(other.mean()),
         "share of positive cosines": positive(learned),
         "share of positive cosines, untrained": positive(begun),
         "cosine, independent reads": independent_reads(),
         "loss": loss_of(trained(trial), trial),
     }
-    return Measurement({"cosine": (value, control)}, plot, told)
+    return Measurement({"cosine": (value, control)}, plot, reported)
 
 
 @claim("innocenti-last-token", INNOCENTI, "Figure, alignment of tokens", cost=(2, 5))

@@ -69,8 +69,8 @@ def _words(trial: Trial) -> tuple[Told, dict[str, float]]:
     """The task of a trial, and its shares of right answers without a patch."""
     sizes = {"calibration": 16, "tests": trial.size(10, 50)}
     task, other = (by_examples(WORDS[(trial.seed + i) % 2], trial.seed, **sizes) for i in range(2))
-    told = Told.of(trial.language_model("float32"), task, other)
-    return told, told.unpatched()
+    reported = Told.of(trial.language_model("float32"), task, other)
+    return reported, reported.unpatched()
 
 
 def required(trial: Trial, task: Task, columns: dict[str, float]) -> None:
@@ -135,8 +135,8 @@ def arithmetic_task(trial: Trial) -> Measurement:
         arithmetic(name, trial.seed, gained(model, name), calibration=CALIBRATION, tests=TESTS)
         for name in (NUMBERS[(trial.seed + i) % 2] for i in range(2))
     )
-    told = Told.of(model, task, other)
-    return _found({"prompted": 1.0, "bare": 0.0} | told.patched(fitted), **{"paper: patched, Gemma 3": 1.0})
+    reported = Told.of(model, task, other)
+    return _found({"prompted": 1.0, "bare": 0.0} | reported.patched(fitted), **{"paper: patched, Gemma 3": 1.0})
 
 
 @claim("mazzawi-as-written", MAZZAWI, "Equation 8, Theorem 3.1, Algorithm 1", cost=(70, 100), needs=("smollm2",))
@@ -158,10 +158,10 @@ def written(trial: Trial) -> Measurement:
 
     Precondition: with the examples at least 0.2 more answers are right than without them.
     """
-    told, columns = _words(trial)
-    required(trial, told.task, columns)
-    short = told.without(as_written(told.model, told.examples, 0.1))
-    return _found(columns | told.patched(as_written), **{"patched, a step of 0.1": short})
+    reported, columns = _words(trial)
+    required(trial, reported.task, columns)
+    short = reported.without(as_written(reported.model, reported.examples, 0.1))
+    return _found(columns | reported.patched(as_written), **{"patched, a step of 0.1": short})
 
 
 @claim("mazzawi-words", MAZZAWI, "Appendix A: the last matrix by least squares", cost=(70, 100), needs=("smollm2",))
@@ -181,9 +181,9 @@ def words(trial: Trial) -> Measurement:
 
     Precondition: with the examples at least 0.2 more answers are right than without them.
     """
-    told, columns = _words(trial)
-    required(trial, told.task, columns)
-    return _found(columns | told.patched(fitted))
+    reported, columns = _words(trial)
+    required(trial, reported.task, columns)
+    return _found(columns | reported.patched(fitted))
 
 
 @claim(
@@ -208,16 +208,16 @@ def both_parts(trial: Trial) -> Measurement:
 
     Precondition: with the examples at least 0.2 more answers are right than without them.
     """
-    told, columns = _words(trial)
-    required(trial, told.task, columns)
-    both, vector, matrix = (fitted(told.model, told.examples, part) for part in ("both", "vector", "matrix"))
+    reported, columns = _words(trial)
+    required(trial, reported.task, columns)
+    both, vector, matrix = (fitted(reported.model, reported.examples, part) for part in ("both", "vector", "matrix"))
     last = set(vector.updates)
     columns = columns | {
-        "patched": told.without(both),
-        "vector": told.without(vector),
-        "matrix": told.without(matrix),
-        "random matrices": told.without(randomised(both, set(both.updates) - last, trial.generator())),
-        "random vector": told.without(randomised(both, last, trial.generator())),
+        "patched": reported.without(both),
+        "vector": reported.without(vector),
+        "matrix": reported.without(matrix),
+        "random matrices": reported.without(randomised(both, set(both.updates) - last, trial.generator())),
+        "random vector": reported.without(randomised(both, last, trial.generator())),
     }
 
     def more(name: str, alone: str) -> float:

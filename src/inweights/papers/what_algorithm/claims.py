@@ -102,12 +102,12 @@ def ols(trial: Trial) -> Measurement:
         "Distance to least squares", "examples", "squared difference / d", range(1, POINTS),
         {"8 layers": away.mean(0).tolist(), "1 layer": control.mean(0).tolist()}, log="y",
     )  # fmt: skip
-    told = {
+    reported = {
         "to ridge, penalty 0.1": apart(deep, ridge),
         "at fewer examples than dimensions": away[:, : DIMS - 1].mean().item(),
     }
     quantities = {"difference": (away.mean(1), control.mean(1)), "weights": (apart_by[0], apart_by[1])}
-    return Measurement(quantities, plot=plot, reported=told)
+    return Measurement(quantities, plot=plot, reported=reported)
 
 
 def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: int, queries: int = 32) -> Tensor:
@@ -136,7 +136,7 @@ def ridge(trial: Trial) -> Measurement:
     """
     hits: list[float] = []
     controls: list[float] = []
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     for name, (noise, spread) in RIDGES.items():
         wanted = (noise / spread) ** 2
         sample = Scaled(dims=DIMS, noise=noise, spread=spread).sample(trial.draw(trial.size(512, 4096)), DIMS)
@@ -147,8 +147,8 @@ def ridge(trial: Trial) -> Measurement:
             best = PENALTIES[nearest(away)]
             into.append(float(wanted / 2.01 < best < wanted * 2.01))
             whose = f"σ = {noise:g}, τ = {spread:g}" + (", control" if into is controls else "")
-            told |= {f"penalty at {whose}": best, f"distance to it at {whose}": min(away)}
-    return Measurement({"hits": (hits, controls)}, reported=told)
+            reported |= {f"penalty at {whose}": best, f"distance to it at {whose}": min(away)}
+    return Measurement({"hits": (hits, controls)}, reported=reported)
 
 
 @claim("akyurek-phases", AKYUREK, "Section 4.3, Figure 3", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(4, 25))
@@ -181,8 +181,10 @@ def phases(trial: Trial) -> Measurement:
     }
     plot = Plot("Which algorithm is nearest", "layers", "squared difference / d", DEPTHS, lines, log="xy")
     which, control = ([nearest(away) for away in each] for each in (trained, untrained))
-    told = {f"nearest at {d} layers": float(i) for d, i in zip(DEPTHS, which, strict=True)}
-    return Measurement({"order": (float(all_in_order(which)), float(all_in_order(control)))}, plot=plot, reported=told)
+    reported = {f"nearest at {d} layers": float(i) for d, i in zip(DEPTHS, which, strict=True)}
+    return Measurement(
+        {"order": (float(all_in_order(which)), float(all_in_order(control)))}, plot=plot, reported=reported
+    )
 
 
 def nearest(away: list[float]) -> int:

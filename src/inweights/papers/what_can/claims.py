@@ -206,7 +206,7 @@ def orthants(trial: Trial) -> Measurement:
     error = {name: errors(p, shifted, task) for name, p in predictors.items()}
     usual = {name: errors(p, plain, task) for name, p in predictors.items()}
     lost = {name: error[name][:, DIMS] - usual[name][:, DIMS] for name in predictors}
-    told = {
+    reported = {
         "at 2d": error["decoder"][:, 2 * DIMS].mean().item(),
         "three nearest, examples anywhere": usual["three nearest"][:, DIMS].mean().item(),
         **full_size(trial, at_both, shift="orthants"),
@@ -218,7 +218,7 @@ def orthants(trial: Trial) -> Measurement:
         "error": (error["decoder"][:, DIMS], error["three nearest"][:, DIMS]),
         "lost": (lost["decoder"], lost["three nearest"]),
     }
-    return Measurement(quantities, plot=plot, reported=told)
+    return Measurement(quantities, plot=plot, reported=reported)
 
 
 @claim("garg-gradient", GARG, "Section 3.2, Figure 3b", needs=("depth-8",), tells=("linear-20",), cost=(3, 25))
@@ -241,8 +241,10 @@ def gradient(trial: Trial) -> Measurement:
     }
     lines = {name: c.mean(0).tolist() for name, c in cosine.items()}
     plot = Plot("Gradient of the answer", "examples", "cosine with the known weights", range(1, 2 * DIMS + 1), lines)
-    told = full_size(trial, at_as_many_examples)
-    return Measurement({"cosine": (cosine["decoder"].mean(1), cosine["averaging"].mean(1))}, plot=plot, reported=told)
+    reported = full_size(trial, at_as_many_examples)
+    return Measurement(
+        {"cosine": (cosine["decoder"].mean(1), cosine["averaging"].mean(1))}, plot=plot, reported=reported
+    )
 
 
 def at_as_many_examples(model: Learner, sample: Sample, task: Task) -> dict[str, float]:
