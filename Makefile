@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # One thread for each of the two test workers: more would only fight over the cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint types unit ledger page setup clean
+.PHONY: demo test lint types unit ledger page help setup clean
 
 demo: setup
 	$(BIN)/inweights demo --out demo
@@ -30,11 +30,15 @@ unit: setup
 # time, one thread each: what they find does not depend on it.
 ledger: setup
 	$(TEST_ENV) $(BIN)/inweights claims run --all --jobs 2 --out docs/claims || test $$? -eq 1
-	$(BIN)/python -c "from pathlib import Path; from inweights.report._claims import record; record(Path('docs/claims'), Path('docs'))"
+	$(BIN)/python -c "from pathlib import Path; from inweights.report import record; record(Path('docs/claims'), Path('docs'))"
 
 # The page alone, once more: with new remarks, and with what has changed since the run.
 page: setup
-	$(BIN)/python -c "from pathlib import Path; from inweights.report._claims import write_page; write_page(Path('docs'))"
+	$(BIN)/python -c "from pathlib import Path; from inweights.report import write_page; write_page(Path('docs'))"
+
+# The page of all commands and options.
+help: setup
+	$(BIN)/python -m inweights.cli._help > docs/help.md
 
 setup: $(READY)
 

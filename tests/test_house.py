@@ -280,6 +280,7 @@ def test_the_guard_of_lengths_can_fail() -> None:
 
 def test_the_readme_shows_both_commands_and_pictures_that_exist() -> None:
     text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 150
     assert "make demo" in text
     assert "make test" in text
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", text) + re.findall(r'src="([^"]+)"', text):
@@ -287,8 +288,9 @@ def test_the_readme_shows_both_commands_and_pictures_that_exist() -> None:
 
 
 def test_the_python_of_the_readme_runs_and_prints_what_it_says() -> None:
-    """Every ```python block of the README is run; the comments `# prints …` are what it prints."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    """Every ```python block of the README and of docs/python.md is run; `# prints …` is what it prints."""
+    pages = (ROOT / "README.md").read_text() + (ROOT / "docs" / "python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
     assert blocks
     for code in blocks:
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
