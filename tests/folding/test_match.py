@@ -16,7 +16,7 @@ from inweights.folding import (
     Frame,
     Steps,
     answered,
-    evaluate,
+    fidelity_of,
     made_up,
     make,
     measure,
@@ -202,7 +202,7 @@ def test_a_report_has_sets_controls_side_effects_and_savings() -> None:
     assert made.fold.card.prompt is None
     assert made.fold.card.fidelity
     frame = Frame.of(model, CONTEXT)
-    found = evaluate(frame, made.fold, {"some": ["Hi?"]}, answers=[("Hi?", "x"), ("Why?", "y")], new=6)
+    found = fidelity_of(frame, made.fold, {"some": ["Hi?"]}, answers=[("Hi?", "x"), ("Why?", "y")], new=6)
     assert set(found.accuracy) == {"prompted", "bare", "folded"}
 
 

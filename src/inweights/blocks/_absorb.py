@@ -35,11 +35,21 @@ def absorb(
     - `output`: which output control adds what the skip connection lacks; the block's preferred one if `None`.
     - `carrier`: another vector to carry the input update, see `inweights.theory.rank_one`.
 
-    **Returns:** `Changes` with the leading dimensions of the inputs. Run the block with them:
+    **Returns:** `Changes` with the leading dimensions of the inputs.
+
+    **Example:**
 
     ```python
-    changes = absorb(block, context, query, part=[0, 2])
-    changes.run(block, context, query, keep=without(context, [0, 2]))   # equals block(context, query)
+    import torch
+    import inweights as iw
+
+    torch.manual_seed(0)
+    block = iw.make_block("gated", width=8)
+    context, query = torch.randn(5, 8).double(), torch.randn(8).double()
+    changes = iw.absorb(block, context, query, part=[0, 2])
+    patched = changes.run(block, context, query, keep=iw.without(context, [0, 2]))
+    print(torch.allclose(patched, block(context, query)))
+    # prints True
     ```
     """
     with torch.no_grad():
@@ -53,12 +63,22 @@ def trajectory(block: ContextualBlock, context: Tensor, query: Tensor, *, output
     """The changes for every prefix of the context, from one pass, to be run on the query alone.
 
     **Returns:** `Changes` with leading dimensions `(..., n+1)`: entry i holds what `c_1…c_i` do, the other tokens
-    masked. To run them, on the query alone (everything masked; nothing moves):
+    masked. They are run on the query alone: everything masked, nothing moves.
+
+    **Example:**
 
     ```python
-    changes = trajectory(block, context, query)  # context (n, width), query (width,)
-    contexts, queries = (t.expand(n + 1, *t.shape) for t in (context, query))
-    changes.run(block, contexts, queries, keep=without(context))
+    import torch
+    import inweights as iw
+
+    torch.manual_seed(0)
+    block = iw.make_block("gated", width=8)
+    context, query = torch.randn(5, 8).double(), torch.randn(8).double()
+    changes = iw.trajectory(block, context, query)
+    contexts, queries = (t.expand(6, *t.shape) for t in (context, query))
+    outputs = changes.run(block, contexts, queries, keep=iw.without(context))
+    print(torch.allclose(outputs[-1], block(context, query)))
+    # prints True
     ```
     """
     with torch.no_grad():
@@ -95,6 +115,16 @@ def without(context: Tensor, part: Part | None = None, block: ContextualBlock | 
     """The `keep` mask of `C∖Y`, shape `(n,)`: false for the tokens of `part` (for all, if `None`).
 
     Pass the `block` where the context is not tokens yet (an image).
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    print(iw.without(torch.randn(4, 8), [0, 2]))
+    # prints tensor([False,  True, False,  True])
+    ```
     """
     tokens = context if block is None else block.layer.tokens(context)
     return _kept(tokens.shape[-2], part, tokens.device)

@@ -83,7 +83,19 @@ BLOCKS: Mapping[str, BlockKind] = {
 
 
 def make_layer(name: str, width: int) -> ContextualLayer:
-    """A contextual layer of the kind `name` for tokens `width` wide."""
+    """A contextual layer of the kind `name` for tokens `width` wide.
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    layer = iw.make_layer("softmax", 8)
+    print(layer(torch.randn(5, 8), torch.randn(8)).shape)
+    # prints torch.Size([8])
+    ```
+    """
     if name not in LAYERS:
         raise unknown("layer", name, LAYERS)
     if not isinstance(width, int) or width < 1 or width % 8:
@@ -106,6 +118,17 @@ def make_block(
     parameter hides behind a zero or a one. The same seed gives the same block.
 
     A `layer` of your own is used as it is: its weights stay, and `width` and `dtype` are its.
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    block = iw.make_block("pre-rmsnorm", layer="linear", width=8)
+    print(block(torch.randn(5, 8).double(), torch.randn(8).double()).shape)
+    # prints torch.Size([8])
+    ```
     """
     if name not in BLOCKS:
         raise unknown("block", name, BLOCKS)

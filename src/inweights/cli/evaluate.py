@@ -36,7 +36,7 @@ def evaluate(
 ) -> None:
     """Compare prompted, bare and folded model on queries; without --queries, on the hand-written questions."""
     from inweights.folding import Frame, load_fold, questions, read_queries, savings, seen
-    from inweights.folding import evaluate as measured
+    from inweights.folding import fidelity_of as measured
     from inweights.models import device_names
 
     prompt = text("--context", context)

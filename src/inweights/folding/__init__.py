@@ -10,6 +10,7 @@ from inweights.folding._evaluate import Fidelity as Fidelity
 from inweights.folding._evaluate import Measured as Measured
 from inweights.folding._evaluate import accuracy as accuracy
 from inweights.folding._evaluate import evaluate as evaluate
+from inweights.folding._evaluate import fidelity_of as fidelity_of
 from inweights.folding._evaluate import is_right as is_right
 from inweights.folding._evaluate import measure as measure
 from inweights.folding._examples import Batch as Batch

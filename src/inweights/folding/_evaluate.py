@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from inweights._errors import InputError
-from inweights.folding._calibrate import answered
+from inweights.folding._calibrate import answered, questions
 from inweights.folding._examples import Examples
 from inweights.folding._fidelity import Distance, Recovered, distance, recovered
 from inweights.folding._fold import Fold
@@ -97,7 +97,7 @@ def measure(
     )  # fmt: skip
 
 
-def evaluate(
+def fidelity_of(
     frame: Frame,
     fold: Fold,
     queries: dict[str, Sequence[str]],
@@ -123,6 +123,39 @@ def evaluate(
     side = side_effects(frame, fold.applied(frame.model))
     some = next((q[0] for q in queries.values() if q), answers[0][0] if answers else "Hello.")
     return Fidelity(tuple(sets), result, side, savings(frame, some))
+
+
+def evaluate(
+    fold: Fold, context: str, queries: Sequence[str] = (), *, chat: bool | None = None, new: int = 48, seed: int = 0
+) -> Fidelity:
+    """How faithful a fold, or any LoRA adapter read by `load_fold`, is to a prompt.
+
+    **Arguments:**
+
+    - `context`: the prompt that it should stand for.
+    - `queries`: what to ask; the hand-written questions of this package if none is given.
+    - `chat`: whether context and query are turns; by default, if the model has a chat template.
+    - `new`: how many answer tokens to compare.
+
+    **Returns:** a `Fidelity`: divergences and agreement of bare and folded model with the prompted one, with a control.
+
+    **Example:**
+
+    ```python
+    import inweights as iw
+
+    m = iw.load("smollm2")
+    fold = iw.fold(m, "Answer in French.", calibration=8, method="vector")
+    report = iw.evaluate(fold, "Answer in French.", ["Who are you?", "What is a cat?"], new=4)
+    print(report.sets[0].name, report.sets[0].kl_bare > 0)
+    # prints queries True
+    ```
+    """
+    if fold.model is None:
+        raise InputError("`fold` has no model: read it with `load_fold(folder, model)`.")
+    frame = Frame.of(fold.model, context, chat)
+    sets = {"queries": list(queries)} if queries else {"hand-written questions": list(questions())}
+    return fidelity_of(frame, fold, sets, new=new, seed=seed)
 
 
 def accuracy(
@@ -160,8 +193,8 @@ def accuracy(
     return results
 
 
-def is_right(texts: str, wanted: str) -> bool:
+def is_right(text: str, wanted: str) -> bool:
     """Whether an answer is the wanted one, as a word and not only as its beginning."""
-    texts, wanted = texts.strip(), wanted.strip()
-    rest = texts[len(wanted) : len(wanted) + 1]
-    return texts.startswith(wanted) and not rest.isalnum()
+    text, wanted = text.strip(), wanted.strip()
+    rest = text[len(wanted) : len(wanted) + 1]
+    return text.startswith(wanted) and not rest.isalnum()

@@ -48,6 +48,20 @@ def load_fold(folder: str | Path, model: Model) -> Fold:
 
     Only `adapter_config.json`, `adapter_model.safetensors` and, where it is there, `inweights.json` are read:
     nothing that could run code. A foreign adapter says nothing checkable about its base beyond names and shapes.
+
+    **Example:**
+
+    ```python
+    import tempfile
+    import inweights as iw
+
+    m = iw.load("smollm2")
+    fold = iw.fold(m, "Answer in French.", calibration=8, method="vector")
+    with tempfile.TemporaryDirectory() as folder:
+        again = iw.load_fold(fold.save_pretrained(f"{folder}/adapter"), m)
+    print(again.rank == fold.rank)
+    # prints True
+    ```
     """
     folder = Path(folder)
     if not folder.is_dir():

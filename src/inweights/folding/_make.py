@@ -14,7 +14,7 @@ from inweights._errors import InputError
 from inweights.folding._calibrate import answered, made_up, questions, read_queries
 from inweights.folding._card import Card, seen
 from inweights.folding._estimate import fold_memory, require_fold_memory
-from inweights.folding._evaluate import Fidelity, evaluate
+from inweights.folding._evaluate import Fidelity, fidelity_of
 from inweights.folding._fidelity import ENOUGH
 from inweights.folding._fold import Fold
 from inweights.folding._frame import Frame
@@ -53,7 +53,7 @@ def fold(
     **Arguments:**
 
     - `context`: the prompt to fold, a system turn in a chat.
-    - `calibration`: how many queries the model shall make up itself (128, or 1,024 on a GPU), or the queries, or a
+    - `calibration`: how many queries the model generates itself (128, or 1,024 on a GPU), or the queries, or a
       file of them. Labels are never read.
     - `method`: `"match"` (the best), `"closed"` (no gradient), `"polish"`, `"distil"`, `"vector"`, `"mean"`.
     - `rank`: of each matrix' update; 16 for `match`, 64 for `closed`. `energy` cuts each further, to the lowest rank
@@ -63,6 +63,19 @@ def fold(
     - `embed_prompt`: keep the prompt's text, and not only its hash, in the adapter.
 
     Nothing is measured here: see `evaluate`, or the command `inweights fold`, which does both.
+
+    **Example:**
+
+    ```python
+    import inweights as iw
+
+    m = iw.load("smollm2")
+    fold = iw.fold(m, "Answer in French.", calibration=8, method="vector")  # "match" is better, and takes minutes
+    with fold.applied(m):
+        pass  # the model's own forward with other weights; restored after the block, bit for bit
+    print(fold.rank)
+    # prints 1
+    ```
     """
     return make(
         model, context, calibration=calibration, method=method, rank=rank, energy=energy, seed=seed, chat=chat,
@@ -120,7 +133,7 @@ def make(
         made = made.trimmed(energy)
     fidelity = None
     if report:
-        fidelity = evaluate(frame, made, kept_out, answers=tests, new=new, seed=seed, after=lambda s: after(s, 0, 0))
+        fidelity = fidelity_of(frame, made, kept_out, answers=tests, new=new, seed=seed, after=lambda s: after(s, 0, 0))
         made = replace(made, card=replace(made.card, fidelity=fidelity.for_card()))
     return Made(made, fidelity, solved.seconds, time.perf_counter() - start)
 

@@ -41,6 +41,16 @@ def anatomy(model: nn.Module, ids: Tensor | None = None) -> Anatomy:
     """The anatomy of a causal language model, from one short forward of its own.
 
     `ids` are the tokens to trace with, shape `(1, n)`; some that any vocabulary has, by default.
+
+    **Example:**
+
+    ```python
+    import inweights as iw
+
+    m = iw.load("smollm2")
+    print(iw.anatomy(m.model).blocks[0].outputs[0].name)
+    # prints model.layers.0.mlp.down_proj.weight
+    ```
     """
     if ids is None:
         # Enough tokens that, in a mixture, most experts are visited by one of them.

@@ -35,6 +35,18 @@ def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True) -> Ge
     `cached` runs prompted and patched stream side by side over one cache, the updates acting as factors. Otherwise,
     and where a model's blocks do not allow that, everything is computed anew for every token: the whole text before
     the current token is folded, and the plain model runs on that token alone with changed parameters.
+
+    **Example:**
+
+    ```python
+    import inweights as iw
+
+    m = iw.load("smollm2", dtype="float64")
+    prompt = iw.Prompt(m, context="My name is Bob. ", query="I am")
+    texts = iw.generate(prompt, new_tokens=2)
+    print(texts.patched == texts.prompted)
+    # prints True
+    ```
     """
     if new_tokens < 1:
         raise InputError(f"`new_tokens` is {new_tokens}, but must be at least 1.")

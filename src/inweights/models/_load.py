@@ -43,6 +43,17 @@ def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "auto")
     - `dtype`: `"float64"`, `"float32"`, `"bfloat16"` or `"float16"`. Exactness needs float64.
     - `device`: `"auto"` (CUDA if there is a GPU, otherwise MPS where it works, otherwise the CPU), `"cpu"`, `"cuda"`,
       `"cuda:N"`, `"mps"`, or `"spread"`: a large model over everything that there is, through accelerate.
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    m = iw.load("smollm2", dtype="float64")
+    print(m.dtype, len(m.anatomy.blocks))
+    # prints torch.float64 30
+    ```
     """
     if dtype not in DTYPES:
         raise InputError(f"`dtype` is {dtype!r}, but must be one of {', '.join(DTYPES)}.")

@@ -166,6 +166,18 @@ def patch(
     - `mode`: `"token"`, `"static"` or `"output"`; see `Patch`.
     - `inversion`: in token mode, how a norm on the branch (as in Gemma) is inverted: `"naive"`, `"stable"` or
       `"balanced"` (see `_branch_norm.py`), or `"best"`: whichever has the smallest error in each block.
+
+    **Example:**
+
+    ```python
+    import inweights as iw
+
+    m = iw.load("smollm2", dtype="float64")
+    prompt = iw.Prompt(m, context="My name is Bob. ", query="I am")
+    patch = iw.patch(prompt, mode="static")  # one change for all query tokens
+    print(patch.mode, len(patch.blocks), patch.exact)
+    # prints static 30 True
+    ```
     """
     if not isinstance(prompt, Prompt):
         return [patch(p, mode, inversion=inversion) for p in prompt]

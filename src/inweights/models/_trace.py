@@ -56,6 +56,17 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Tr
     - `leave_one_out`: instead of prefixes, what each folded token adds when all others are seen: `norms` then holds
       `‖ΔW(all) − ΔW(all but i)‖_F` and `totals` the size of the latter. What other context tokens took from token i
       stays with them.
+
+    **Example:**
+
+    ```python
+    import inweights as iw
+
+    m = iw.load("smollm2", dtype="float64")
+    prompt = iw.Prompt(m, context="My name is Bob. ", query="I am")
+    print(iw.trace(prompt).norms.shape[1])  # a row for each block, a column for each folded token
+    # prints 5
+    ```
     """
     start = time.perf_counter()
     keeps = staircase(prompt)

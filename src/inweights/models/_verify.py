@@ -41,7 +41,20 @@ class Proof:
 
 
 def verify(prompt: Prompt, patch: Patch) -> Proof:
-    """Runs prompted, bare and patched, and compares the logits of all query tokens."""
+    """Runs prompted, bare and patched, and compares the logits of all query tokens.
+
+    **Example:**
+
+    ```python
+    import inweights as iw
+
+    m = iw.load("smollm2", dtype="float64")
+    prompt = iw.Prompt(m, context="My name is Bob. ", query="I am")
+    proof = iw.verify(prompt, iw.patch(prompt))
+    print(proof.verdict, proof.max_abs_logit_error < 1e-10 < proof.bare_max_abs_logit_error)
+    # prints PASS True
+    ```
+    """
     model, net = prompt.model, prompt.model.model
     if patch.mode != "static" and patch.tokens != prompt.asked:
         raise InputError(f"This patch was made for {patch.tokens} query tokens, but the query has {prompt.asked}.")

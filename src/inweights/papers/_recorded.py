@@ -26,7 +26,8 @@ def claims(*ids: str) -> list[Entry]:
     import inweights as iw
 
     (entry,) = iw.claims("dherin-theorem")
-    print(entry.verdict, entry.claim.sentence)
+    print(entry.verdict, entry.claim.where)
+    # prints PASS Theorem 2.2
     ```
     """
     entries, problems = recorded(), Problems()

@@ -65,6 +65,19 @@ def gradient_path(W: Tensor, prefixes: Tensor, *, name: str = "") -> GradientPat
     - `prefixes`: `A(x), A(c_1, x), …, A(c_1…c_n, x)`, shape `(..., n+1, in)`.
 
     **Returns:** a `GradientPath`, in factors: `O(n (out + in))` numbers, not `O(n · out · in)`.
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    torch.manual_seed(0)
+    W, prefixes = torch.randn(5, 4).double(), torch.randn(7, 4).double()  # A(x), A(c_1, x), …: six tokens
+    path = iw.gradient_path(W, prefixes)
+    print(type(path).__name__)
+    # prints GradientPath
+    ```
     """
     _require_path("prefixes", prefixes, W)
     start = prefixes[..., :1, :]
@@ -103,6 +116,19 @@ def product_path(W: Tensor, suffixes: Tensor, *, name: str = "") -> ProductPath:
 
     The factors are `W_i = W_{i−1} + u_i v_iᵀ` with `v_i = h_i A(c_{i+1}…c_n, x)` and `u_i = W_{i−1} δ_i`.
     Since `W_{i−1} = W_0 + Σ_{j<i} u_j v_jᵀ`, the `u_i` solve one triangular system, all at once.
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    torch.manual_seed(0)
+    W, suffixes = torch.randn(5, 4).double(), torch.randn(7, 4).double()  # A(c_1…c_6, x), …, A(x)
+    path = iw.product_path(W, suffixes)
+    print(type(path).__name__)
+    # prints ProductPath
+    ```
     """
     _require_path("suffixes", suffixes, W)
     a, deltas = wide(suffixes[..., 1:, :]), wide(suffixes[..., :-1, :] - suffixes[..., 1:, :])

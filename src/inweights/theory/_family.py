@@ -29,5 +29,19 @@ def family(update: Update, a: Tensor, B: Update) -> Update:
 
     Every solution can be written so. When `update` is the theorem's, the two terms are orthogonal, hence
     `‖family(...)‖² = ‖ΔW‖² + ‖B(I − a aᵀ/‖a‖²)‖²`: none is smaller than the theorem's.
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    W = torch.eye(2, dtype=torch.float64)
+    a, delta = torch.tensor([1.0, 0.0]).double(), torch.tensor([0.0, 1.0]).double()
+    update = iw.implicit_update(W, a, delta)
+    other = iw.family(update, a, iw.Update.of(torch.ones(2, 2).double()))
+    print(torch.allclose(other @ a, update @ a), bool(other.norm() > update.norm()))
+    # prints True True
+    ```
     """
     return update + blind_to(B, a)

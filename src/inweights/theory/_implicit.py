@@ -36,6 +36,17 @@ def rank_one(a: Tensor, target: Tensor, *, carrier: Tensor | None = None, name: 
       matrices of *any* rank.
 
     **Returns:** `Update(target, v)`.
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    a, target = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 0.0, 1.0])
+    print(iw.rank_one(a, target) @ a)
+    # prints tensor([3., 0., 1.])
+    ```
     """
     carrier = a if carrier is None else carrier
     require_alike(a=a, target=target, carrier=carrier)
@@ -94,6 +105,18 @@ def implicit_update(W: Tensor, a: Tensor, delta: Tensor, *, carrier: Tensor | No
 
     **Returns:** an `Update` of rank 1 (0 where `W ΔA = 0`), the smallest in Frobenius norm unless a
     `carrier` is given.
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    W = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+    a, delta = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])  # A(C∖Y, x) and ΔA
+    print(W @ a + iw.implicit_update(W, a, delta) @ a, W @ (a + delta))
+    # prints tensor([1., 2.]) tensor([1., 2.])
+    ```
     """
     require_matrix(W)
     require_alike(W=W, a=a, delta=delta)

@@ -67,6 +67,18 @@ def least_squares(Z: Tensor, T: Tensor, *, ridge: float = 0.0, cut: float | None
       tokens with different targets show up as a residual instead of a huge update.
 
     **Returns:** a `Solution`; `M z_i = t_i` for all tokens if and only if it is `exact`.
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    Z, T = torch.eye(3, dtype=torch.float64)[:2], torch.tensor([[1.0, 2.0], [3.0, 4.0]]).double()
+    solution = iw.least_squares(Z, T)
+    print(bool(solution.exact), int(solution.rank), torch.allclose(solution.update @ Z[0], T[0]))
+    # prints True 2 True
+    ```
     """
     if Z.ndim < 2 or T.ndim < 2 or Z.shape[-2] != T.shape[-2]:
         raise InputError(
@@ -129,6 +141,19 @@ def static_update(
     **Returns:** a `Solution`, exact if and only if `ΔZ Z⁺Z = ΔZ`: always when the tokens are independent, so for
     at most `in` of them; beyond that it is the best update in the least-squares sense. (A `W` that is blind to what
     is missed may still be served exactly; the verdict is about the inputs, so that it holds for every `W`.)
+
+    **Example:**
+
+    ```python
+    import torch
+    import inweights as iw
+
+    torch.manual_seed(0)
+    W, Z, dZ = (torch.randn(n, 4).double() for n in (5, 3, 3))  # three query tokens
+    solution = iw.static_update(W, Z, dZ)
+    print(bool(solution.exact), torch.allclose(Z @ W.mT + solution.update @ Z, (Z + dZ) @ W.mT))
+    # prints True True
+    ```
     """
     require_matrix(W)
     require_alike(W=W, Z=Z, dZ=dZ)
