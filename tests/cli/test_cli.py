@@ -7,13 +7,17 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache, partial
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
+from inweights import models
 from inweights.cli import main
+from inweights.lab.section4 import _experiment, finetuning
 
 INWEIGHTS = Path(sys.executable).with_name("inweights")
 
@@ -38,6 +42,13 @@ def rejected(*args: str | Path) -> str:
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     return " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_once() -> Iterator[None]:
+    """One SmolLM2 of each precision for all commands here, which read it only."""
+    with patch.object(models, "load", cache(models.load)):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +88,20 @@ def test_the_demos_tables_are_what_was_measured(demo: tuple[dict[str, object], P
     assert all(float(r["low"]) <= float(r["y"]) <= float(r["high"]) for r in rows)
 
 
+@pytest.fixture
+def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fine-tuning on four trials instead of a hundred, at one rate: most of the demo's time, for narrow bands."""
+    monkeypatch.setattr(_experiment, "finetuning", partial(finetuning, trials=4, rates=(0.1,)))
+
+
+@pytest.mark.usefixtures("few_trials")
 def test_the_demo_speaks_to_people(tmp_path: Path) -> None:
     said = run("demo", "--only-block", "--steps", "5", "--out", tmp_path).stdout
     assert "loss with the weights, no prompt" in said
     assert said.rstrip().endswith(f"Report: {tmp_path / 'index.html'}")
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
     def numbers(seed: str) -> dict[str, float]:
         found = json.loads(
