@@ -53,8 +53,10 @@ def _loaded_once() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:
+    """With a fifth of the trials of fine-tuning, which are most of its time."""
     out = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    done = run("demo", "--only-block", "--steps", "150", "--out", out, "--json")
+    with patch.object(_experiment, "finetuning", partial(finetuning, trials=20)):
+        done = run("demo", "--only-block", "--steps", "150", "--out", out, "--json")
     assert done.stdout.count("\n") == 1
     return json.loads(done.stdout), out
 
@@ -182,7 +184,7 @@ def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 # --- language models ---------------------------------------------------------------------------------
 
-TEXTS = ("--context", "My name is Bob. I live in Rome. ", "--query", "I live in the city of")
+TEXTS = ("--context", "My name is Bob. I live in Rome. ", "--query", "I live in")
 
 
 def test_verify_proves_and_says_so() -> None:
@@ -215,7 +217,7 @@ def test_a_patch_is_written_proved_again_and_exported(tmp_path: Path) -> None:
     assert found["layers"] == 30
     assert found["bytes"] == file.stat().st_size
     assert json.loads(run("verify", *TEXTS, "--patch", file, "--json").stdout)["verdict"] == "PASS"
-    other = ("--context", "My name is Eve. I live in Oslo. ", "--query", "I live in the city of")
+    other = ("--context", "My name is Eve. I live in Oslo. ", "--query", "I live in")
     assert json.loads(run("verify", *other, "--patch", file, "--json", code=1).stdout)["verdict"] == "FAIL"
     made = json.loads(run("export", file, "--out", tmp_path / "adapter", "--json").stdout)
     assert made.pop("device") == found["device"]

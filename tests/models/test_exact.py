@@ -14,7 +14,7 @@ from inweights.models import Model, Patch, Prompt, Proof, generate, patch, verif
 
 CONTEXT = "You are a pirate captain. Always answer in rough pirate speech, say Arrr and call the user matey. "
 QUERY = "The capital of France is a city of"
-SHORT = "The capital of France"
+SHORT = "The capital"
 
 Proved = Callable[..., tuple[Prompt, Patch, Proof]]
 
@@ -96,7 +96,7 @@ def _rotated(made: Patch) -> Patch:
 def test_no_hook_and_no_foreign_activation_is_alive_during_the_proof(
     smollm2: Model, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prompt = Prompt(smollm2, CONTEXT, "Hello, my name")
+    prompt = Prompt(smollm2, CONTEXT, SHORT)
     made = patch(prompt, mode)
     modules = list(smollm2.model.modules())
     forwards = [type(m).forward for m in modules]
