@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 import venv
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -293,10 +295,12 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says() -> None:
     blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
     assert blocks
     for code in blocks:
-        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        out = io.StringIO()
+        with redirect_stdout(out):  # in this process: a new one takes seconds to load torch
+            exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
         promised = re.findall(r"# prints (.+)", code)
         assert promised
-        assert out.splitlines() == promised
+        assert out.getvalue().splitlines() == promised
 
 
 @pytest.fixture(scope="module")
@@ -311,31 +315,54 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = home.glob("*.whl")
     venv.create(home / "env", with_pip=False)
     (site,) = (home / "env" / "lib").glob("*/site-packages")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)],
-        check=True,
-        capture_output=True,
-    )
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", str(site)]
+    subprocess.run([*install, str(wheel)], check=True, capture_output=True)
     lent = next(p for p in sys.path if p.endswith("site-packages"))
     (site / "lent.pth").write_text(lent + "\n")
     return home
 
 
+COMMANDS = """
+import io, sys
+from contextlib import redirect_stdout
+from functools import partial
+import inweights
+from inweights.cli import main
+from inweights.lab.section4 import _experiment, finetuning
+_experiment.finetuning = partial(finetuning, trials=4, rates=(0.1,))  # for time
+print(inweights.__file__)
+for command in (
+    "--help", "bench update --json", "demo --only-block --steps 20 --out page --json", "claims list --json",
+    "lab eval lsa-1 --prompts 8 --json",
+):
+    sys.argv, out = ["inweights", *command.split()], io.StringIO()
+    try:
+        with redirect_stdout(out):
+            main()
+    except SystemExit as end:
+        assert not end.code, (command, end.code)
+    print(repr(out.getvalue()))
+"""
+
+
 def test_the_wheel_holds_all_that_commands_need(elsewhere: Path) -> None:
-    python = elsewhere / "env" / "bin" / "python"
-
-    def run(*args: str) -> str:
-        command = [str(python), "-m", "inweights", *args]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, check=True)
-        return done.stdout
-
-    where = subprocess.run(
-        [str(python), "-c", "import inweights; print(inweights.__file__)"],
-        capture_output=True, text=True, cwd=elsewhere, check=True,
-    ).stdout  # fmt: skip
+    """The commands one after the other in one process: each new one would take seconds to load torch."""
+    command = [str(elsewhere / "env" / "bin" / "python"), "-c", COMMANDS]
+    apart = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, env=apart)
+    assert done.returncode == 0, done.stderr
+    where, *said = done.stdout.splitlines()
     assert str(elsewhere) in where, "the wheel's package, not the checkout's"
-    assert "demo" in run("--help")
-    assert json.loads(run("bench", "update", "--json"))["agrees"]
-    report = Path(json.loads(run("demo", "--only-block", "--steps", "20", "--out", "page", "--json"))["report"])
-    assert (elsewhere / report).read_text().startswith("<!doctype html>")
-    assert (Path(where.strip()).parent / "py.typed").exists()
+    help_, bench, demo, claims, lab = map(ast.literal_eval, said)
+    assert "demo" in help_
+    assert json.loads(bench)["agrees"]
+    assert (elsewhere / json.loads(demo)["report"]).read_text().startswith("<!doctype html>")
+    assert json.loads(claims)["claims"]
+    assert json.loads(lab)["curves"]
+    installed = Path(where).parent
+    missing = {
+        str(path.relative_to(SRC))
+        for path in SRC.rglob("*")
+        if path.is_file() and path.suffix != ".pyc" and not (installed / path.relative_to(SRC)).is_file()
+    }
+    assert not missing

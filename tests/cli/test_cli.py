@@ -7,13 +7,17 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache, partial
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
+from inweights import models
 from inweights.cli import main
+from inweights.lab.section4 import _experiment, finetuning
 
 INWEIGHTS = Path(sys.executable).with_name("inweights")
 
@@ -40,10 +44,19 @@ def rejected(*args: str | Path) -> str:
     return " ".join(done.stderr.replace("│", " ").split())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_once() -> Iterator[None]:
+    """One SmolLM2 of each precision for all commands here, which read it only."""
+    with patch.object(models, "load", cache(models.load)):
+        yield
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:
+    """With a fifth of the trials of fine-tuning, which are most of its time."""
     out = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    done = run("demo", "--only-block", "--steps", "150", "--out", out, "--json")
+    with patch.object(_experiment, "finetuning", partial(finetuning, trials=20)):
+        done = run("demo", "--only-block", "--steps", "150", "--out", out, "--json")
     assert done.stdout.count("\n") == 1
     return json.loads(done.stdout), out
 
@@ -77,12 +90,20 @@ def test_the_demos_tables_are_what_was_measured(demo: tuple[dict[str, object], P
     assert all(float(r["low"]) <= float(r["y"]) <= float(r["high"]) for r in rows)
 
 
+@pytest.fixture
+def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fine-tuning on four trials instead of a hundred, at one rate: most of the demo's time, for narrow bands."""
+    monkeypatch.setattr(_experiment, "finetuning", partial(finetuning, trials=4, rates=(0.1,)))
+
+
+@pytest.mark.usefixtures("few_trials")
 def test_the_demo_speaks_to_people(tmp_path: Path) -> None:
     said = run("demo", "--only-block", "--steps", "5", "--out", tmp_path).stdout
     assert "loss with the weights, no prompt" in said
     assert said.rstrip().endswith(f"Report: {tmp_path / 'index.html'}")
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
     def numbers(seed: str) -> dict[str, float]:
         found = json.loads(
@@ -163,7 +184,7 @@ def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 # --- language models ---------------------------------------------------------------------------------
 
-TEXTS = ("--context", "My name is Bob. I live in Rome. ", "--query", "I live in the city of")
+TEXTS = ("--context", "My name is Bob. I live in Rome. ", "--query", "I live in")
 
 
 def test_verify_proves_and_says_so() -> None:
@@ -196,7 +217,7 @@ def test_a_patch_is_written_proved_again_and_exported(tmp_path: Path) -> None:
     assert found["layers"] == 30
     assert found["bytes"] == file.stat().st_size
     assert json.loads(run("verify", *TEXTS, "--patch", file, "--json").stdout)["verdict"] == "PASS"
-    other = ("--context", "My name is Eve. I live in Oslo. ", "--query", "I live in the city of")
+    other = ("--context", "My name is Eve. I live in Oslo. ", "--query", "I live in")
     assert json.loads(run("verify", *other, "--patch", file, "--json", code=1).stdout)["verdict"] == "FAIL"
     made = json.loads(run("export", file, "--out", tmp_path / "adapter", "--json").stdout)
     assert made.pop("device") == found["device"]

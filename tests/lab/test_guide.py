@@ -47,7 +47,7 @@ def cubic(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_task_of_ones_own(cubic: Path, tmp_path: Path) -> None:
-    _own.load([cubic])
+    _own.load_own([cubic])
     recipe = changed(read("linear-5"), ["task.kind=cubic", "task.dims=2", "steps=3", "model.layers=1", "points=4"])
     done = train(recipe, tmp_path / "out")
     assert load_trained(done.path)[2]["own"] == _own.own_modules(recipe.make_task())
@@ -59,7 +59,7 @@ def test_a_task_of_ones_own(cubic: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="made with a task 'cubic' from a file of its own: name that file with --load"):
         load_trained(done.path)
     cubic.write_text(cubic.read_text() + "\n# changed\n")
-    _own.load([cubic])
+    _own.load_own([cubic])
     with pytest.raises(InputError, match="another form of the file that --load names"):
         train(recipe, tmp_path / "out")
 
@@ -85,15 +85,15 @@ def test_a_file_that_cannot_be_used_is_refused(cubic: Path, old: str, new: str, 
     assert old in whole
     cubic.write_text(whole.replace(old, new, 1))
     with pytest.raises(InputError, match=f"^--load is '.*cubic.py', but .*{said}"):
-        _own.load([cubic])
+        _own.load_own([cubic])
     assert "cubic" not in TASKS
     cubic.write_text(whole)
-    _own.load([cubic])
+    _own.load_own([cubic])
     assert "cubic" in TASKS
 
 
 def test_settings_of_a_recipe_are_tried_as_well(cubic: Path) -> None:
     cubic.write_text(cubic.read_text().replace("15.0 * self.dims", "15.0 * 20"))
-    _own.load([cubic])  # right by default
+    _own.load_own([cubic])  # right by default
     with pytest.raises(InputError, match="The task 'cubic' says that its `power` is 300, but"):
         changed(read("linear-5"), ["task.kind=cubic", "task.dims=2"])

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import pytest
 import torch
 from torch import nn
 
 from inweights import InputError
-from inweights.models import Model, Patch, Prompt, generate, patch, verify
+from inweights.models import Model, Patch, Prompt, Proof, generate, patch, verify
 
 CONTEXT = "You are a pirate captain. Always answer in rough pirate speech, say Arrr and call the user matey. "
-QUERY = "The capital of France"
+QUERY = "The capital of France is a city of"
+SHORT = "The capital"
+
+Proved = Callable[..., tuple[Prompt, Patch, Proof]]
+
+
+@pytest.fixture(scope="module")
+def proved(smollm2: Model) -> Proved:
+    """A prompt in float64, its patch, and the proof of it: made once, as a patch of SmolLM2 takes seconds."""
+
+    @cache
+    def of(mode: str, keep: str | None = None) -> tuple[Prompt, Patch, Proof]:
+        prompt = Prompt(smollm2, CONTEXT, QUERY, keep=keep)
+        made = patch(prompt, mode)
+        return prompt, made, verify(prompt, made)
+
+    return of
 
 
 @pytest.mark.parametrize("mode", ["token", "static", "output"])
-@pytest.mark.parametrize("keep", [None, "rough pirate speech"])
-def test_float64(smollm2: Model, mode: str, keep: str | None) -> None:
-    prompt = Prompt(smollm2, CONTEXT, QUERY, keep=keep)
-    made = patch(prompt, mode)
-    proof = verify(prompt, made)
+@pytest.mark.parametrize("keep", [None, "rough pirate speech", "You are"])
+def test_float64(proved: Proved, mode: str, keep: str | None) -> None:
+    _, made, proof = proved(mode, keep)
     assert proof.max_abs_logit_error <= 1e-9
     assert proof.bare_max_abs_logit_error > 1
     assert proof.top1_match
@@ -43,7 +60,7 @@ def test_a_long_context_and_a_long_query(smollm2: Model) -> None:
 
 
 def test_float32(smollm2_float32: Model) -> None:
-    prompt = Prompt(smollm2_float32, CONTEXT, QUERY)
+    prompt = Prompt(smollm2_float32, CONTEXT, SHORT)
     for mode in ("token", "static"):
         proof = verify(prompt, patch(prompt, mode))
         assert proof.max_abs_logit_error <= 1e-3
@@ -51,7 +68,7 @@ def test_float32(smollm2_float32: Model) -> None:
 
 
 def test_the_control_a_patch_made_for_one_token_does_not_serve_another(smollm2: Model) -> None:
-    prompt = Prompt(smollm2, CONTEXT, QUERY)
+    prompt = Prompt(smollm2, CONTEXT, SHORT)
     made = patch(prompt)
     right = verify(prompt, made)
     wrong = verify(prompt, _rotated(made))
@@ -79,7 +96,7 @@ def _rotated(made: Patch) -> Patch:
 def test_no_hook_and_no_foreign_activation_is_alive_during_the_proof(
     smollm2: Model, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prompt = Prompt(smollm2, CONTEXT, "Hello, my name")
+    prompt = Prompt(smollm2, CONTEXT, SHORT)
     made = patch(prompt, mode)
     modules = list(smollm2.model.modules())
     forwards = [type(m).forward for m in modules]
@@ -102,7 +119,7 @@ def test_no_hook_and_no_foreign_activation_is_alive_during_the_proof(
 
 def test_the_model_is_left_as_it_was_bit_for_bit(smollm2: Model) -> None:
     before = {name: (p, p.detach().clone()) for name, p in smollm2.model.named_parameters()}
-    made = patch(Prompt(smollm2, CONTEXT, QUERY), "static")
+    made = patch(Prompt(smollm2, CONTEXT, SHORT), "static")
     changed = "model.layers.0.mlp.up_proj.weight"
     with made.applied(smollm2):
         assert not torch.equal(smollm2.model.get_parameter(changed), before[changed][1])
@@ -114,10 +131,9 @@ def test_the_model_is_left_as_it_was_bit_for_bit(smollm2: Model) -> None:
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in smollm2.model.modules())
 
 
-def test_factors_stay_small(smollm2: Model) -> None:
+def test_factors_stay_small(proved: Proved) -> None:
     """O(tokens · layers · width): no dense update is kept."""
-    prompt = Prompt(smollm2, CONTEXT, QUERY)
-    made = patch(prompt)
+    prompt, made, _ = proved("token")
     width, inner = 576, 1536
     assert made.nbytes == prompt.asked * 30 * (2 * width + width + inner) * 8
 
@@ -183,6 +199,11 @@ def test_a_list_of_prompts_is_a_batch(smollm2: Model) -> None:
     assert [verify(p, m).verdict for p, m in zip(prompts, made, strict=True)] == ["PASS", "PASS"]
 
 
+@cache
+def three_tokens(model: Model) -> Patch:
+    return patch(Prompt(model, "a", "b c d"))
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -199,15 +220,12 @@ def test_a_list_of_prompts_is_a_batch(smollm2: Model) -> None:
         (lambda m: Prompt(m, [1.7], [1]), "Token ids must be whole numbers"),
         (lambda m: Prompt(m, [10**6], [1]), "is not one of the model's 49152 tokens"),
         (lambda m: patch(Prompt(m, "a", "b c"), "static").parameters(m, 1), "leave `token` out"),
-        (
-            lambda m: verify(Prompt(m, "a", "b c"), patch(Prompt(m, "a", "b c d"))),
-            "made for 3 query tokens, but",
-        ),
+        (lambda m: verify(Prompt(m, "a", "b c"), three_tokens(m)), "made for 3 query tokens, but"),
         (lambda m: Prompt(m.model, "a", "b"), "the model has no tokenizer"),
         (lambda m: Prompt(nn.Linear(2, 2), "a", "b"), "`model` is a Linear: pass a transformers causal"),
         (lambda m: patch(Prompt(m, "a", "b"), "other"), "`mode` is 'other'"),
-        (lambda m: patch(Prompt(m, "a", "b c d")).parameters(m), "changes for 3 query tokens: say which"),
-        (lambda m: patch(Prompt(m, "a", "b c d")).parameters(m, 7), "`token` is 7"),
+        (lambda m: three_tokens(m).parameters(m), "changes for 3 query tokens: say which"),
+        (lambda m: three_tokens(m).parameters(m, 7), "`token` is 7"),
         (lambda m: generate(Prompt(m, "a", "b"), 0), "`new_tokens` is 0"),
     ],
 )

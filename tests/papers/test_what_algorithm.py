@@ -203,8 +203,10 @@ def test_a_probe_that_cannot_find_what_is_planted_says_nothing(
         what_algorithm_probe.probe(Trial(0))
 
 
-def test_the_control_model_has_learned_its_task() -> None:
-    """On other prompts, and whatever their weights are: it adds up the query's coordinates."""
+def test_the_control_model_has_learned_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On other prompts, and whatever their weights are: it adds up the query's coordinates. Two layers are enough."""
+    recipe = Trial.recipe
+    monkeypatch.setattr(Trial, "recipe", lambda trial, name: recipe(trial, name.replace("-8", "-2")))
     model = what_algorithm_probe.control_model(Trial(0))
     sample = Linear(dims=5).sample(Trial(1).draw(256), 16)
     assert (model(sample.xs, sample.ys) - sample.xs.sum(-1)).square().mean() / 5 < 0.2

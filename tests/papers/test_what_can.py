@@ -28,6 +28,12 @@ from inweights.ledger._cache import Kept
 from inweights.papers.what_can import claims as what_can
 
 
+@pytest.fixture(autouse=True)
+def _no_large_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decoder of the paper's size is slow, and no verdict hangs on it; what is told of it has a test of its own."""
+    monkeypatch.setattr(zoo, "seeded", lambda name, seed: None)
+
+
 @dataclass(frozen=True)
 class Instead(Trial):
     """A trial in which these take the place of trained models."""

@@ -40,7 +40,7 @@ def dies(work):
 def test_a_node_that_dies_costs_nothing_but_time(
     cluster: Any, doomed: Any, small: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wanted = cells(small, ["seed=0,1,2,3", "steps=300"])
+    wanted = cells(small, ["seed=0,1,2"])
 
     def after(done: int) -> None:
         if done == 1:
@@ -49,7 +49,7 @@ def test_a_node_that_dies_costs_nothing_but_time(
     found = sweep(wanted, tmp_path / "ray", engine="ray", address=cluster.address, prompts=PROMPTS, after=after)
     assert capsys.readouterr().out == ""  # what Ray has to say of it is not said on standard output
     assert doomed.lost == ["NodeDiedError"]
-    here = sweep(wanted, tmp_path / "local", jobs=2, prompts=PROMPTS)
+    here = sweep(wanted, tmp_path / "local", jobs=1, prompts=PROMPTS)
     assert [replace(r, seconds=0.0) for r in found] == [replace(r, seconds=0.0) for r in here]
     # The trained models came back with the results.
     for cell in wanted:

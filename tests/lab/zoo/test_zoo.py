@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
+import measured
 import pytest
 import torch
 
@@ -14,37 +14,62 @@ from inweights.lab.predictors import PREDICTORS
 from inweights.lab.training import changed, read, train
 from inweights.lab.training import recipe_names as recipes
 from inweights.lab.zoo import ZOO, find, names, trained
-from inweights.lab.zoo._keep import LARGE, keep
+from inweights.lab.zoo._keep import keep
+
+KEPT = measured.read()
 
 
 @pytest.mark.parametrize("name", names())
 def test_a_model_is_by_its_recipe_and_as_good_as_it_says(name: str) -> None:
-    model, recipe, about = trained(name)
+    """Its quality was measured when its file and its answers were what they are today: see `measured.py`."""
+    model, recipe, _ = trained(name)
     base, _, seed = name.partition("@")
     assert base in recipes()
     assert recipe == changed(read(base), [f"seed={seed or 0}"]), "the recipe has changed since: train it again"
-    task, clean = recipe.make_task(), recipe.target == "clean"
-    size = sum(p.numel() for p in model.parameters())
-    # The prompts of the quality that is told; fewer of what takes long: large models, other seeds, and models that have
-    # to be run for each prefix. Behind as many examples as dimensions, one prompt in thousands can be most of the mean.
-    prompts, off, points = 6400, 1.05, recipe.points
-    if size > LARGE:
-        prompts, off, points = 256, 1.5, task.dims + 1
-    elif size > 5000 and (seed or not model.causal):
-        prompts, off, points = 800, 1.5, task.dims + 1 if model.causal else recipe.points
-    told = torch.tensor(about["quality"], dtype=torch.float64)
-
-    def as_told() -> bool:
-        found = curves(task, recipe.points, {"model": model}, prompts=prompts, clean=clean)["model"].mean(0)
-        return bool(((found + 1e-6) / (told + 1e-6))[:points].log().abs().max() < math.log(off))
-
-    assert as_told()
+    assert name in KEPT, measured.RENEW
+    assert KEPT[name]["file"] == measured.file_hash(name), f"the file has changed since: {measured.RENEW}"
+    assert measured.fresh(name, model, recipe, KEPT), f"its answers have changed since: {measured.RENEW}"
     if seed or base == "lsa-1-shuffled":
         return  # once for a recipe is enough; and this one has learned that nothing can be, as an untrained model has
     # The control: an untrained model is not as good.
     for p in model.parameters():
         p.data = torch.randn_like(p) * 0.02
-    assert not as_told()
+    assert not measured.fresh(name, model, recipe, KEPT)
+
+
+def test_the_table_has_no_models_that_are_gone() -> None:
+    assert list(KEPT) == names(), measured.RENEW
+
+
+@pytest.mark.parametrize("name", ["lsa-1", "gdpp-5", "depth-1", "seed-encoder"])
+def test_what_the_table_rests_on_is_measured_afresh(name: str) -> None:
+    """One of each kind of model: a table without it gets what is in the table, and an untrained model does not get
+    into it."""
+    model, recipe, about = trained(name)
+    assert measured.as_told(name, model, recipe, about)
+    for p in model.parameters():
+        p.data = torch.randn_like(p) * 0.02
+    assert not measured.as_told(name, model, recipe, about)
+
+
+def test_a_table_is_renewed_where_models_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def told(name: str, *_: object) -> bool:
+        asked.append(name)
+        return name != "lsa-2"
+
+    monkeypatch.setattr(measured, "as_told", told)
+    two = ["lsa-1", "lsa-2"]
+    assert measured.renewed(KEPT, two) == {name: KEPT[name] for name in two}
+    assert asked == []
+    other = {name: entry | {"file": "of another file"} for name, entry in KEPT.items()}
+    assert measured.renewed(other, ["lsa-1"]) == {"lsa-1": KEPT["lsa-1"]}
+    wrong = {"lsa-1": KEPT["lsa-1"] | {"errors": [1.1 * e for e in KEPT["lsa-1"]["errors"]]}}
+    assert measured.renewed(wrong, ["lsa-1"]) == {"lsa-1": KEPT["lsa-1"]}
+    assert asked == ["lsa-1", "lsa-1"]
+    with pytest.raises(SystemExit, match="lsa-2 is not as good as it says"):
+        measured.renewed({}, ["lsa-2"])
 
 
 def test_the_zoo_is_small() -> None:
