@@ -125,7 +125,7 @@ def make_block(
     import torch
     import inweights as iw
 
-    block = iw.make_block("pre-rmsnorm", layer="linear", width=8)
+    block = iw.make_block("pre-rmsnorm", layer="linear-attention", width=8)
     print(block(torch.randn(5, 8).double(), torch.randn(8).double()).shape)
     # prints torch.Size([8])
     ```

@@ -154,7 +154,7 @@ def evaluate(
     if fold.model is None:
         raise InputError("`fold` has no model: read it with `load_fold(folder, model)`.")
     frame = Frame.of(fold.model, context, chat)
-    sets = {"queries": list(queries)} if queries else {"hand-written questions": list(questions())}
+    sets: dict[str, Sequence[str]] = {"queries": queries} if queries else {"hand-written questions": questions()}
     return fidelity_of(frame, fold, sets, new=new, seed=seed)
 
 

@@ -44,8 +44,8 @@ def rank_one(a: Tensor, target: Tensor, *, carrier: Tensor | None = None, name: 
     import inweights as iw
 
     a, target = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 0.0, 1.0])
-    print(iw.rank_one(a, target) @ a)
-    # prints tensor([3., 0., 1.])
+    print(torch.allclose(iw.rank_one(a, target)(a), target))
+    # prints True
     ```
     """
     carrier = a if carrier is None else carrier
@@ -114,7 +114,7 @@ def implicit_update(W: Tensor, a: Tensor, delta: Tensor, *, carrier: Tensor | No
 
     W = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
     a, delta = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])  # A(C∖Y, x) and ΔA
-    print(W @ a + iw.implicit_update(W, a, delta) @ a, W @ (a + delta))
+    print(W @ a + iw.implicit_update(W, a, delta)(a), W @ (a + delta))
     # prints tensor([1., 2.]) tensor([1., 2.])
     ```
     """

@@ -76,7 +76,7 @@ def least_squares(Z: Tensor, T: Tensor, *, ridge: float = 0.0, cut: float | None
 
     Z, T = torch.eye(3, dtype=torch.float64)[:2], torch.tensor([[1.0, 2.0], [3.0, 4.0]]).double()
     solution = iw.least_squares(Z, T)
-    print(bool(solution.exact), int(solution.rank), torch.allclose(solution.update @ Z[0], T[0]))
+    print(bool(solution.exact), int(solution.rank), torch.allclose(solution.update(Z[0]), T[0]))
     # prints True 2 True
     ```
     """
@@ -151,7 +151,7 @@ def static_update(
     torch.manual_seed(0)
     W, Z, dZ = (torch.randn(n, 4).double() for n in (5, 3, 3))  # three query tokens
     solution = iw.static_update(W, Z, dZ)
-    print(bool(solution.exact), torch.allclose(Z @ W.mT + solution.update @ Z, (Z + dZ) @ W.mT))
+    print(bool(solution.exact), torch.allclose(Z @ W.mT + Z @ solution.update.dense().mT, (Z + dZ) @ W.mT))
     # prints True True
     ```
     """
