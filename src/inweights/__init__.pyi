@@ -18,7 +18,7 @@ from inweights.blocks import make_layer as make_layer
 from inweights.blocks import trajectory as trajectory
 from inweights.blocks import without as without
 from inweights.folding import Fold as Fold
-from inweights.folding import fidelity_of as fidelity_of
+from inweights.folding import evaluate as evaluate
 from inweights.folding import fold as fold
 from inweights.folding import load_fold as load_fold
 from inweights.models import Anatomy as Anatomy

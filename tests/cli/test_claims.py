@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from inweights import InputError
 from inweights.cli import app
-from inweights.cli.claims import _live
+from inweights.cli._live import live
 from inweights.lab import zoo
 from inweights.lab.training import Recipe
 from inweights.ledger import CLAIMS, Entry, Measurement, NotHereError, Trial, Verdict, _trial, criteria
@@ -212,7 +212,7 @@ def test_on_a_terminal_a_run_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys:
         monkeypatch.setenv(name, value)
     ids = ["dherin-theorem", "dherin-corollary", "dherin-scalar"]
     chosen = [load_all()[id] for id in ids]
-    with _live(chosen, True, silent=False) as (after, show):
+    with live(chosen, True, silent=False) as (after, show):
         after(Job(ids[0], Trial(0)), Kept.of(None, "broken", "", 0.0))
         show(Entry(ids[0], Verdict.NOT_RUN, why="[/tmp/x]\n" + "[not finite] " * 20))
         show(Entry(ids[1], Verdict.PASS, why="[red]"))

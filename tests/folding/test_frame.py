@@ -66,9 +66,9 @@ def test_sampling_over_a_shared_context_is_what_plain_forwards_say(model: Model)
     frame = Frame.of(model, CONTEXT)
     texts = [frame.asked(q) for q in ("Hi?", "What is the capital of Italy?", "Why", "And so on and on")]
     shared = list(frame.folded)
-    found = sample(model, shared, texts, new=12, temperature=0.0, seed=0, ends=lambda i: i == 0, batch=3)
+    found = sample(model.model, shared, texts, new=12, temperature=0.0, seed=0, ends=lambda i: i == 0, batch=3)
     assert found == [greedy(model, [*shared, *t], 12) for t in texts]
-    other = sample(model, [], texts, new=12, temperature=0.0, seed=0, ends=lambda i: i == 0)
+    other = sample(model.model, [], texts, new=12, temperature=0.0, seed=0, ends=lambda i: i == 0)
     assert other == [greedy(model, list(t), 12) for t in texts]
     assert other != found
 
@@ -78,7 +78,7 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
     text = Frame.of(model, CONTEXT).asked("Hi?")
 
     def first(seed: int, n: int = 400) -> list[int]:
-        said = sample(model, [], [text] * n, new=1, temperature=1.0, seed=seed, ends=lambda i: False, batch=n)
+        said = sample(model.model, [], [text] * n, new=1, temperature=1.0, seed=seed, ends=lambda i: False, batch=n)
         return [s[0] for s in said]
 
     assert first(1) == first(1)
@@ -197,14 +197,14 @@ def test_windows_do_not_see_padding(family: str) -> None:
     model = Model(net, None, family)
     shared = [3 + i % 80 for i in range(20)]
     texts = [[5 + (7 * i + n) % 80 for i in range(n)] for n in (2, 9, 5, 9)]
-    found = sample(model, shared, texts, new=6, temperature=0.0, seed=0, ends=lambda i: False)
-    alone = [sample(model, shared, [t], new=6, temperature=0.0, seed=0, ends=lambda i: False)[0] for t in texts]
+    found = sample(model.model, shared, texts, new=6, temperature=0.0, seed=0, ends=lambda i: False)
+    alone = [sample(model.model, shared, [t], new=6, temperature=0.0, seed=0, ends=lambda i: False)[0] for t in texts]
     assert found == alone
 
 
 def test_a_model_that_keeps_no_keys_is_refused_in_a_sentence() -> None:
     with pytest.raises(InputError, match="keeps no keys"):
-        sample(Model(tiny("mamba", 0), None, "mamba"), [3, 4], [[5]], new=2, temperature=0.0, seed=0, ends=bool)
+        sample(tiny("mamba", 0), [3, 4], [[5]], new=2, temperature=0.0, seed=0, ends=bool)
 
 
 def test_a_model_that_makes_nothing_up_does_not_loop_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

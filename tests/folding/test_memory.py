@@ -79,6 +79,6 @@ def test_the_logits_of_a_long_context_are_not_formed() -> None:
     rows: list[int] = []
     head: Any = model.model.get_output_embeddings()
     handle = head.register_forward_pre_hook(lambda _, args: rows.append(args[0].shape[1]))
-    sample(model, list(range(5, 205)), [[7, 8, 9]], new=2, temperature=0.0, seed=0, ends=lambda _: False)
+    sample(model.model, list(range(5, 205)), [[7, 8, 9]], new=2, temperature=0.0, seed=0, ends=lambda _: False)
     handle.remove()
     assert rows == [1, 1, 1]

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from inweights import InputError
-from inweights.models import Prompt, _generate, _solve, _stepping, _trace, generate, patch, trace, verify
+from inweights.models import Prompt, _generate, _solve, _trace, generate, patch, trace, verify
 from inweights.models._load import as_model
 from inweights.models._tiny import probe, tiny
+from inweights.running import _stepping
 
 NO_MEMORY = "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"
 

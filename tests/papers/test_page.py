@@ -10,8 +10,7 @@ import pytest
 
 from inweights.ledger import Entry, Verdict, criteria, remarks
 from inweights.ledger._code import below, judging, models, program
-from inweights.ledger._run import RECORDED
-from inweights.papers import load_all, recorded
+from inweights.papers import RECORDED, load_all, recorded
 from inweights.report._claims import page, without_since
 
 DOCS = Path(__file__).parents[2] / "docs"

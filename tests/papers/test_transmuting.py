@@ -126,7 +126,7 @@ def test_one_token_as_written_is_the_exact_patch_of_every_block(model: Model) ->
         examples = answered(frame, queries, new=1, temperature=0.0)
         batch = examples.batch([0])
         prefix = torch.tensor([[*frame.before, *frame.folded]])
-        with torch.no_grad(), full_precision(model):
+        with torch.no_grad(), full_precision(model.model):
             wanted = model.model(input_ids=torch.cat([prefix, batch.ids[:, len(frame.before) :]], 1)).logits[0, -1]
             made = as_written(model, examples)
             assert float((model.model(input_ids=batch.ids).logits[0, -1] - wanted).abs().max()) > 0.1
@@ -144,7 +144,7 @@ def test_a_thought_vector_is_the_mean_of_what_tokens_lack(model: Model, examples
     seen: list[torch.Tensor] = []
     prefix = [*frame.before, *frame.folded]
     handle = entry.register_forward_pre_hook(lambda module, args: seen.append(args[0][0]))
-    with torch.no_grad(), full_precision(model):
+    with torch.no_grad(), full_precision(model.model):
         for asked, said in zip(examples.asked, examples.answers, strict=True):
             for before in (prefix, list(frame.before)):
                 model.model(input_ids=torch.tensor([[*before, *asked, *said[:-1]]]))

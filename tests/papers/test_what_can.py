@@ -169,8 +169,8 @@ def test_a_model_of_the_papers_size_is_told_of_once(monkeypatch: pytest.MonkeyPa
     told: dict[str, float] = {}
     for claim in (what_can.linear, what_can.orthants, what_can.double_descent, what_can.gradient):
         given = {"depth-8": Large(), "depth-2": OLS(), "ridge-0.5": Ridge(penalty=0.25)}
-        told |= claim(Instead(0, given=given)).told
-        assert not any("the paper's size" in name for name in claim(Instead(1, given=given)).told)
+        told |= claim(Instead(0, given=given)).reported
+        assert not any("the paper's size" in name for name in claim(Instead(1, given=given)).reported)
     large = {name: value for name, value in told.items() if name.endswith("the paper's size")}
     assert large["at d, the paper's size"] < 1e-3
     assert large["at 2d, the paper's size"] < 1e-3
