@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from inweights._errors import InputError
 
@@ -62,47 +63,36 @@ def locked(folder: Path, *, patience: float = 0.0, waiting: Callable[[], None] =
     """Keeps other processes out of a folder for as long as this lasts; they must ask in the same way.
 
     Where another is in it, waits for `patience` seconds, calling `waiting` now and then, and then raises `InputError`.
-    The file names the process, but the lock on it is the system's: it goes with its process, however that ends, so that
-    nobody has to guess whether the owner of an old file is dead.
+    The lock is the system's: it ends with its process, however that ends, so that nobody has to guess whether the owner
+    of an old file is dead.
     """
-    if sys.platform == "win32":  # there, two at a time are on their own
-        yield
-        return
     path, end = folder / LOCK, time.monotonic() + patience
-    while (handle := _acquired(path)) is None:
-        if time.monotonic() >= end:
-            try:
-                who = f" (process {path.read_text().strip()})"
-            except (OSError, ValueError):  # it is gone, or no text
-                who = ""
-            raise InputError(
-                f"Another process{who} is at work in {str(folder)!r}: wait for it, or name another folder."
-            )
+    who = _owner(path)  # before the first try, which empties the file
+    lock = FileLock(path)
+    while True:
+        try:
+            lock.acquire(timeout=0)
+            break
+        except Timeout:
+            if time.monotonic() >= end:
+                raise InputError(
+                    f"Another process{who} is at work in {str(folder)!r}: wait for it, or name another folder."
+                ) from None
         waiting()
         time.sleep(0.1)
     try:
+        with suppress(OSError):  # a full disk: the lock is there all the same
+            path.write_text(f"{os.getpid()}\n")
         yield
     finally:
         path.unlink(missing_ok=True)
-        os.close(handle)
+        lock.release()
 
 
-def _acquired(path: Path) -> int | None:
-    """The open file with the lock on it; None if another process has it."""
-    import fcntl
-
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(handle).st_ino == path.stat().st_ino:
-                with suppress(OSError):  # a full disk: the lock is there all the same
-                    os.truncate(handle, 0)
-                    os.write(handle, f"{os.getpid()}\n".encode())
-                return handle
-        except BlockingIOError:
-            os.close(handle)
-            return None
-        except FileNotFoundError:
-            pass
-        os.close(handle)  # its owner has removed it meanwhile: there is a new one, or none
+def _owner(path: Path) -> str:
+    """The process that a lock file names, in brackets; nothing if it names none."""
+    try:
+        process = path.read_text().strip()
+    except (OSError, ValueError):  # it is not there, or no text
+        return ""
+    return f" (process {process})" if process.isdecimal() else ""

@@ -10,7 +10,9 @@ import pytest
 
 from inweights.ledger import Entry, Verdict, criteria, remarks
 from inweights.ledger._code import below, judging, models, program
+from inweights.ledger._remarks import remarks_file
 from inweights.papers import RECORDED, load_all, recorded
+from inweights.papers._papers import FU
 from inweights.report._claims import page, without_since
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -95,11 +97,11 @@ def test_code_below_that_changed_since_is_no_fault(whole: dict[str, Entry], tmp_
 def test_what_did_not_pass_needs_a_remark(
     verdict: Verdict, whole: dict[str, Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(remarks(), "fu-construction", raising=False)
+    monkeypatch.delitem(remarks_file(FU.folder), "fu-construction", raising=False)
     failed = whole | {"fu-construction": replace(whole["fu-construction"], verdict=verdict)}
     (tmp_path / "claims.md").write_text(page(failed), encoding="utf-8")
     assert faults(failed, tmp_path) == [f"fu-construction is {verdict}, and remarks.toml does not say why."]
-    monkeypatch.setitem(remarks(), "fu-construction", "Newton was tired.")
+    monkeypatch.setitem(remarks_file(FU.folder), "fu-construction", {"why": "Newton was tired."})
     assert faults(failed, tmp_path) == ["docs/claims.md is not the page of the record: run `make page`."]
     (tmp_path / "claims.md").write_text(page(failed), encoding="utf-8")
     assert faults(failed, tmp_path) == []
