@@ -13,6 +13,7 @@ import typer
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
+from inweights import models
 from inweights._errors import InputError
 from inweights._fetch import cache, cached
 from inweights.cli.rows import rows_command
@@ -236,7 +237,7 @@ def run(monkeypatch: pytest.MonkeyPatch, found: RowsResult | None, *args: str) -
     app = typer.Typer()
     app.command()(rows_command)
     if found:
-        monkeypatch.setattr(_rows, "rows", lambda *a, **k: found)
+        monkeypatch.setattr(models, "rows", lambda *a, **k: found)
     return CliRunner().invoke(app, args)
 
 
