@@ -145,8 +145,9 @@ def evaluate(
     import inweights as iw
 
     m = iw.load("smollm2")
-    fold = iw.fold(m, "Answer in French.", calibration=8, method="vector")
-    report = iw.evaluate(fold, "Answer in French.", ["Who are you?", "What is a cat?"], new=4)
+    queries = ["Who are you?", "What is a cat?"]
+    fold = iw.fold(m, "Answer in French.", calibration=queries, method="vector")
+    report = iw.evaluate(fold, "Answer in French.", ["Where is Rome?"], new=4)
     print(report.sets[0].name, report.sets[0].kl_bare > 0)
     # prints queries True
     ```

@@ -56,7 +56,8 @@ def load_fold(folder: str | Path, model: Model) -> Fold:
     import inweights as iw
 
     m = iw.load("smollm2")
-    fold = iw.fold(m, "Answer in French.", calibration=8, method="vector")
+    queries = ["Who are you?", "What is a cat?"]
+    fold = iw.fold(m, "Answer in French.", calibration=queries, method="vector")
     with tempfile.TemporaryDirectory() as folder:
         again = iw.load_fold(fold.save_pretrained(f"{folder}/adapter"), m)
     print(again.rank == fold.rank)

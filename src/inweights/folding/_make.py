@@ -70,7 +70,8 @@ def fold(
     import inweights as iw
 
     m = iw.load("smollm2")
-    fold = iw.fold(m, "Answer in French.", calibration=8, method="vector")  # "match" is better, and takes minutes
+    queries = ["Who are you?", "What is a cat?"]  # 128 of the model's own by default
+    fold = iw.fold(m, "Answer in French.", calibration=queries, method="vector")  # "match" is better, but slower
     with fold.applied(m):
         pass  # the model's own forward with other weights; restored after the block, bit for bit
     print(fold.rank)

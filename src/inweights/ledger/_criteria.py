@@ -106,7 +106,7 @@ def changes() -> list[Change]:
     """What was changed since, oldest first, of all papers with claims that are loaded."""
     folders = dict.fromkeys(c.paper.folder for c in CLAIMS.values())
     made = [Change(**c) for folder in folders for c in criteria_file(folder).get("change", [])]
-    return sorted(made, key=lambda change: change.date)
+    return sorted(made, key=lambda change: (change.date, change.claim))
 
 
 def _criteria(id: str, values: dict[str, Any]) -> Criteria:

@@ -65,7 +65,7 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Tr
     m = iw.load("smollm2", dtype="float64")
     prompt = iw.Prompt(m, context="My name is Bob. ", query="I am")
     print(iw.trace(prompt).norms.shape[1])  # a row for each block, a column for each folded token
-    # prints 5
+    # prints 6
     ```
     """
     start = time.perf_counter()
