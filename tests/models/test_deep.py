@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
+from inweights import InputError
 from inweights.models import Patch, Prompt, _run, anatomy, patch, verify
 from inweights.models._block_patch import BlockPatch, Goal
 from inweights.models._families import Outcome, errors_of, prove
@@ -166,6 +167,14 @@ def test_each_inversion_can_be_asked_for(gemma: Any) -> None:
         patch(last_token(as_model(deep("gemma3_text"))), inversion="naive")  # rows of zeros: what it cannot reach
     with pytest.raises(ValueError, match="`inversion` is 'other', but must be one of best, naive, stable, balanced"):
         patch(prompt, inversion="other")  # type: ignore[call-overload]
+
+
+def test_a_norm_without_parameters_cannot_be_inverted() -> None:
+    model = tiny("gemma3_text")
+    structure = anatomy(model)
+    bare = replace(structure, blocks=tuple(replace(b, scale="", shift="") for b in structure.blocks))
+    with pytest.raises(InputError, match="has neither a scale nor a bias that could be changed"):
+        errors_of(model, bare, "token", 1)
 
 
 def test_a_gate_that_happens_to_be_open_is_still_a_gate() -> None:

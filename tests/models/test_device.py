@@ -80,6 +80,12 @@ def test_a_model_says_where_it_is(tmp_path: Path) -> None:
     assert to_float64(next(loaded.model.parameters())).dtype == torch.float64
 
 
+def test_spreading_without_accelerate_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inweights.models._device.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="which needs the accelerate package: pip install accelerate"):
+        choose_device("spread", torch.float32)
+
+
 def test_accelerate_spreads_a_model(tmp_path: Path) -> None:
     tiny("llama").float().save_pretrained(tmp_path)
     assert load(str(tmp_path), device="spread").anatomy.supported

@@ -33,6 +33,7 @@ class Hub:
     files: dict[str, bytes] = field(default_factory=dict)
     card: dict[str, Any] = field(default_factory=lambda: {"license": "apache-2.0"})
     gated: bool = False
+    lost: set[str] = field(default_factory=set)
     sent: list[str] = field(default_factory=list)
     sha: str = SHA
 
@@ -60,7 +61,7 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 return self.answer(404, b"", X_Error_Code="RepoNotFound")
             if hub.gated:
                 return self.answer(403, b"", X_Error_Code="GatedRepo")
-            if name not in hub.files:
+            if name not in hub.files or name in hub.lost:
                 return self.answer(404, b"", X_Error_Code="EntryNotFound")
             content = hub.files[name]
             if self.command == "GET":
@@ -230,6 +231,16 @@ def test_a_gated_repository_says_what_to_do(hub: Hub) -> None:
 
 
 # --- without the hub --------------------------------------------------------------------------------------
+
+
+def test_a_listed_file_that_does_not_come_is_named(hub: Hub) -> None:
+    hub.lost = {"model.safetensors"}
+    with pytest.raises(
+        InputError, match=rf"'model.safetensors' of '{REPO}' could not be downloaded \\(.*\\): try again"
+    ):
+        load(REPO)
+    hub.lost = set()
+    assert load(REPO).revision == SHA
 
 
 def test_offline_the_cache_serves(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
