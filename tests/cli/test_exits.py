@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,11 @@ def test_ctrl_c_while_a_command_reads(tmp_path: Path) -> None:
     process = started(
         sys.executable, "-m", "inweights", "fold", "--context", f"@{pipe}", "--out", str(tmp_path / "out")
     )
-    with pipe.open("wb"):  # waits until the command reads it
-        process.send_signal(signal.SIGINT)
+    with pipe.open("wb"):  # waits until the command has opened it
+        while process.poll() is None:  # a signal just before the read begins does not end it: once more, then
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
         assert process.communicate(timeout=120) == ("", "Interrupted.\n")
     assert process.returncode == 130
 
