@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +118,12 @@ def test_a_closed_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def started(*command: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """A process that hears Ctrl-C, also where the tests themselves were started in the background and do not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what is ignored here, is ignored there
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def script(lines: str) -> tuple[str, ...]:
@@ -133,10 +137,7 @@ def test_ctrl_c_while_a_command_reads(tmp_path: Path) -> None:
         sys.executable, "-m", "inweights", "fold", "--context", f"@{pipe}", "--out", str(tmp_path / "out")
     )
     with pipe.open("wb"):  # waits until the command has opened it
-        while process.poll() is None:  # a signal just before the read begins does not end it: once more, then
-            process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+        process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=120) == ("", "Interrupted.\n")
     assert process.returncode == 130
 
