@@ -62,9 +62,8 @@ def least_squares(Z: Tensor, T: Tensor, *, ridge: float = 0.0, cut: float | None
     - `Z`: inputs, shape `(..., tokens, in)`.
     - `T`: targets, shape `(..., tokens, out)`.
     - `ridge`: the penalty; 0 asks for the pseudo-inverse.
-    - `cut`: singular values of `Z` below `cut` times the largest count as zero. Default: 1e-8, or what
-      rounding in the dtype already blurs, if that is more. Directions below it are *not* fitted: equal
-      tokens with different targets show up as a residual instead of a huge update.
+    - `cut`: singular values of `Z` below `cut` times the largest count as zero; 1e-8, or the precision of the dtype if
+      that is more. They are *not* fitted: equal tokens with different targets leave a residual, not a huge update.
 
     **Returns:** a `Solution`; `M z_i = t_i` for all tokens if and only if it is `exact`.
 
