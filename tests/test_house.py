@@ -24,7 +24,7 @@ SRC = ROOT / "src" / "inweights"
 
 # A subpackage may import from those on lower floors, and from itself. The files of the package itself are the ground.
 FLOORS = [
-    {"_errors", "_files", "_fetch", "_read", "_safetensors"},
+    {"_errors", "_files", "_fetch", "_read", "_resample", "_safetensors"},
     {"theory", "engines"},
     {"blocks", "running", "data"},
     {"models"},

@@ -8,7 +8,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -21,16 +21,18 @@ from inweights.engines._work import RETRIES, Work, attempt, gave_up, no_beat
 T = TypeVar("T")
 
 PATIENCE = 5.0
+LOST = "WorkerCrashedError", "OutOfMemoryError", "NodeDiedError", "ObjectLostError"
+"""What Ray raises when work was lost in every one of its attempts."""
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
 def ray(works: Sequence[Work[T]], jobs: int | None, address: str | None) -> Generator[tuple[str, T], None, None]:
-    """Work on the nodes of a cluster, or of one that is started here. Work lost with its node is given out again."""
+    """Runs work on the nodes of a cluster, or of one that is started here. Work lost with its worker or its node is run
+    again by Ray, `RETRIES` times."""
     with connected(jobs, address) as cluster:
-        lost = cluster.exceptions.NodeDiedError, cluster.exceptions.ObjectLostError
-        crashed = cluster.exceptions.WorkerCrashedError, cluster.exceptions.OutOfMemoryError
-        task = cluster.remote(num_cpus=1, max_retries=0)(away)
-        waiting, deaths = deque(works), Counter[str]()
+        lost = tuple(getattr(cluster.exceptions, name) for name in LOST)
+        task = cluster.remote(num_cpus=1, max_retries=RETRIES)(away)
+        waiting = deque(works)
         given: dict[Any, Work[T]] = {}
         while waiting or given:
             while waiting and len(given) < (jobs or len(works)):
@@ -40,14 +42,7 @@ def ray(works: Sequence[Work[T]], jobs: int | None, address: str | None) -> Gene
             work = given.pop(done)
             try:
                 answer, files = cluster.get(done)
-            except lost:  # not the work's fault, however often
-                waiting.appendleft(work)
-                continue
-            except crashed as error:
-                deaths[work.key] += 1
-                if deaths[work.key] <= RETRIES:
-                    waiting.appendleft(work)
-                    continue
+            except lost as error:
                 answer, files = work.failed(gave_up(f"of {type(error).__name__}")), {}
             except cluster.exceptions.RayError as error:  # a node without the package, perhaps
                 why = f"Ray could not run it: {str(error).strip().splitlines()[-1]}"

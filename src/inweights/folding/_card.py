@@ -7,11 +7,14 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from inweights import __version__
-from inweights._errors import InputError, Problems
+from inweights._errors import InputError
 from inweights._read import parse_json
 
 FORMAT = "inweights-fold-1"
@@ -36,6 +39,10 @@ def seen(queries: Iterable[str]) -> list[str]:
     return sorted(hashlib.sha256(q.strip().encode()).hexdigest()[:12] for q in queries)
 
 
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Hash = Annotated[str, Field(pattern=r"^[0-9A-Za-z+]*$")]
+
+
 @dataclass(frozen=True)
 class Card:
     """What is known of a fold. A foreign adapter has a card with little more than its base and rank.
@@ -48,16 +55,18 @@ class Card:
       or tables of those by who was measured: `{"folded": {...}, "bare": {...}, "random": {...}}`.
     """
 
+    __pydantic_config__ = ConfigDict(strict=True)
+
     base: str = ""
-    base_fingerprint: str = ""
-    prompt_sha256: str = ""
+    base_fingerprint: Hash = ""
+    prompt_sha256: Hash = ""
     prompt: str | None = None
-    prompt_tokens: int = 0
+    prompt_tokens: Count = 0
     chat: bool = False
     method: str = ""
-    rank: int = 0
+    rank: Count = 0
     strength: float = 1.0
-    seed: int = 0
+    seed: Count = 0
     calibration: dict[str, Any] = field(default_factory=dict)
     fidelity: dict[str, Any] | None = None
     versions: dict[str, str] = field(default_factory=versions)
@@ -76,33 +85,16 @@ class Card:
         """The card with these values; all that is wrong with them at once."""
         if values.get("format") != FORMAT:
             raise InputError(f"{FILE} is not a card of this format ({FORMAT}).")
-        problems = Problems()
-        for f in fields(Card):
-            kinds = _KINDS[f.name]
-            if f.name not in values:
-                continue
-            # To Python true is a number; to a reader of the card it is not.
-            fits = isinstance(values[f.name], kinds) and not (isinstance(values[f.name], bool) and bool not in kinds)
-            problems.unless(fits, f"{FILE} has a {f.name!r} that is no {' or '.join(k.__name__ for k in kinds)}.")
-        for name in ("base_fingerprint", "prompt_sha256"):
-            problems.unless(
-                str(values.get(name, "")).replace("+", "").isalnum() or not values.get(name),
-                f"{FILE} has a {name!r} that is no hash.",
-            )
-        for name in ("prompt_tokens", "rank", "seed"):
-            value = values.get(name, 0)
-            problems.unless(
-                not isinstance(value, int) or 0 <= value < 2**63,
-                f"{FILE} has {value} for {name!r}: it must be a count.",
-            )
-        hashes = values["calibration"].get("seen", []) if isinstance(values.get("calibration"), dict) else []
-        fits = isinstance(hashes, list) and all(isinstance(each, str) for each in hashes)
-        problems.unless(fits, f"{FILE} has a 'seen' in its 'calibration' that is no list of hashes.")
-        problems.stop()
-        given = {f.name: values[f.name] for f in fields(Card) if f.name in values}
-        if "versions" not in given:
-            given["versions"] = {}
-        return Card(**given)
+        given = {"versions": {}} | {f.name: values[f.name] for f in fields(Card) if f.name in values}
+        try:
+            card = _checked().validate_json(json.dumps(given))  # strict: of Python values it would take a Card alone
+        except ValidationError as error:
+            lines = [f"{FILE}: {'.'.join(map(str, e['loc']))!r}: {e['msg']}." for e in error.errors()]
+            raise InputError("\n".join(lines)) from None
+        hashes = card.calibration.get("seen", [])
+        if not (isinstance(hashes, list) and all(isinstance(each, str) for each in hashes)):
+            raise InputError(f"{FILE} has a 'seen' in its 'calibration' that is no list of hashes.")
+        return card
 
     def beside(self, other: Card, rank: int) -> Card:
         """The card of two folds added up: what holds for both, and nothing measured."""
@@ -121,11 +113,9 @@ class Card:
         )
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "base": (str,), "base_fingerprint": (str,), "prompt_sha256": (str,), "prompt": (str, type(None)),
-    "prompt_tokens": (int,), "chat": (bool,), "method": (str,), "rank": (int,), "strength": (int, float),
-    "seed": (int,), "calibration": (dict,), "fidelity": (dict, type(None)), "versions": (dict,),
-}  # fmt: skip
+@cache
+def _checked() -> TypeAdapter[Card]:
+    return TypeAdapter(Card)
 
 
 def _finite(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inweights._resample import middle, resamples
 from inweights.folding._examples import Examples
 from inweights.folding._teacher import Teacher
 from inweights.models import Model
@@ -93,12 +94,11 @@ class Recovered:
 
 def recovered(folded: Distance, bare: Distance, *, seed: int = 0, draws: int = 1000) -> Recovered:
     """How much of what the prompt does the fold does, 1 being all; 95% of `draws` resamplings lie between the ends."""
-    generator = torch.Generator().manual_seed(seed)
     n = len(bare.kl)
-    picks = torch.randint(n, (draws, n), generator=generator)
     value = float(1 - folded.kl.sum() / bare.kl.sum())
     if n < ENOUGH:
         return Recovered(value, None, None)
+    picks = resamples(n, draws, torch.Generator().manual_seed(seed))
     ratios = 1 - folded.kl[picks].sum(1) / bare.kl[picks].sum(1)
-    low, high = torch.quantile(ratios, torch.tensor([0.025, 0.975], dtype=ratios.dtype)).tolist()
-    return Recovered(value, low, high)
+    low, high = middle(ratios)
+    return Recovered(value, float(low), float(high))

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from inweights._errors import InputError, Problems
 from inweights.folding._card import FILE, Card
 from inweights.folding._page import page
 from inweights.models import Factors, Model, is_transposed, to_float64, write_gguf, write_merged, write_peft
-from inweights.theory import Update, exchanged, wide
+from inweights.theory import Changes, Update, wide
 
 
 def matrices(model: Model) -> dict[str, tuple[int, int]]:
@@ -87,14 +87,17 @@ class Fold:
 
         Parameters are exchanged, not edited: on leaving, the model holds the very same tensors as before.
         """
+        with self.changes(model).applied(model.model) as net:
+            yield net
+
+    def changes(self, model: Model) -> Changes:
+        """The updates as `model` stores its matrices, on its devices."""
         self.require_fit(model)
-        new: dict[str, Tensor] = {}
+        results = []
         for name, update in self.updates.items():
-            W = model.model.get_parameter(name).detach()
             stored = update.mT if is_transposed(model, name.removesuffix(".weight")) else update
-            new[name] = stored.to(W.device).added_to(W)
-        with exchanged(model.model, new):
-            yield model.model
+            results.append(stored.to(model.model.get_parameter(name).device))
+        return Changes(tuple(results))
 
     def require_fit(self, model: Model) -> None:
         """Refuses a model that these updates were not made for; all problems at once."""
@@ -129,8 +132,7 @@ class Fold:
 
     def random_like(self, seed: int = 0) -> Fold:
         """Random updates of the same matrices, columns and norms: the control that must do nothing useful."""
-        generator = torch.Generator().manual_seed(seed)
-        drawn = {name: update.random_like(generator) for name, update in self.updates.items()}
+        drawn = {update.name: update for update in Changes(tuple(self.updates.values())).random_like(seed).updates}
         text = replace(self.card, method=f"random, norms of: {self.card.method}", seed=seed, fidelity=None)
         return replace(self, updates=drawn, card=text)
 

@@ -19,7 +19,7 @@ from inweights.folding._card import CARD_LIMIT, FILE, Card
 from inweights.folding._fold import Fold, matrices
 from inweights.folding._patterns import MAX_MATCHES, Values, check_patterns, check_positive
 from inweights.models import Model
-from inweights.theory import Update
+from inweights.theory import Update, not_finite
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 AGAIN = "make the adapter again, or name another folder"
@@ -170,8 +170,7 @@ def _tensors(
         with safe_open(path, framework="pt") as file:
             for name, module, side in _factors(header, known, problems):
                 results.setdefault(module, {})[side] = factor = file.get_tensor(name).float()
-                finite = bool(torch.isfinite(factor).all())
-                problems.unless(finite, f"{WEIGHTS} has NaN or infinite entries in {name!r}.")
+                problems.unless(not not_finite({name: factor}), f"{WEIGHTS} has NaN or infinite entries in {name!r}.")
     except InputError as error:
         problems.unless(False, str(error))
         return {}

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from inweights._resample import middle, resamples
+
 
 class Band(NamedTuple):
     """A mean and a 95% interval around it; all of shape `(...)`."""
@@ -24,12 +26,11 @@ def bootstrap(samples: Tensor, *, draws: int = 1000, seed: int = 0) -> Band:
     generator = torch.Generator().manual_seed(seed)
     trials = samples.shape[0]
     # How often each trial is drawn, as a matrix: resampled means are one product.
-    drawn = torch.randint(trials, (draws, trials), generator=generator)
+    drawn = resamples(trials, draws, generator)
     counts = torch.zeros(draws, trials, dtype=torch.float64).scatter_add_(
         1, drawn, torch.ones(draws, trials, dtype=torch.float64)
     )
     flat = samples.double().flatten(1) if samples.ndim > 1 else samples.double().unsqueeze(1)
     there = (~flat.isnan()).double()
     means = ((counts @ flat.nan_to_num()) / (counts @ there)).reshape(draws, *samples.shape[1:])
-    low, high = means.nanquantile(0.025, 0), means.nanquantile(0.975, 0)
-    return Band(samples.double().nanmean(0), low, high)
+    return Band(samples.double().nanmean(0), *middle(means))

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from inweights._errors import InputError, shown
@@ -18,7 +17,7 @@ from inweights.models._block_patch import BlockPatch
 from inweights.models._load import Model
 from inweights.models._patch import Patch
 from inweights.running import Block, Control
-from inweights.theory import Update
+from inweights.theory import Update, not_finite
 
 FORMAT = "inweights-patch-1"
 DTYPES = ("F64", "F32", "F16", "BF16")
@@ -64,8 +63,7 @@ def load_patch(path: Path, model: Model) -> Patch:
     if odd:
         raise InputError(f"{str(path)!r} has {shown(odd[0])}, whose numbers are no floats: {AGAIN}.")
     _, tensors = read_safetensors(path, "The patch", fix=AGAIN)
-    broken = [name for name, t in tensors.items() if not bool(torch.isfinite(t).all())]
-    if broken:
+    if broken := not_finite(tensors):
         raise InputError(f"{str(path)!r} has NaN or infinite entries in {broken[0]!r}: make the patch again.")
     try:
         return _patch(values, tensors, model)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
-from inweights.running._hidden import is_cache, with_hidden
+from inweights.running._hidden import is_cache, place_of_stream, with_hidden
 from inweights.running._hooks import Stop, standing_in
 
 
@@ -63,7 +63,9 @@ class Chain:
 
         def stand_in(k: int) -> Callable[..., Any]:
             def forward(*args: Any, **kwargs: Any) -> Any:
-                spot = _spot(args, kwargs)
+                spot = place_of_stream(args, kwargs)
+                if spot is None:
+                    raise InputError("A block of this model takes no hidden states, so it cannot be folded alone.")
                 x = args[spot] if isinstance(spot, int) else kwargs[spot]
                 bare = tuple(None if i == spot else self._slim(a, len(ids), same) for i, a in enumerate(args))
                 named = {n: None if n == spot else self._slim(a, len(ids), same) for n, a in kwargs.items()}
@@ -119,12 +121,3 @@ def filled(value: Any, cache: Any) -> Any:
     if isinstance(value, _Rows):
         return value.made()
     return type(value)(filled(v, cache) for v in value) if isinstance(value, tuple | list) else value
-
-
-def _spot(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str:
-    """Where the hidden states are among the arguments of a block."""
-    places: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
-    for spot, a in places:
-        if isinstance(a, Tensor) and a.is_floating_point() and a.ndim == 3:
-            return spot
-    raise InputError("A block of this model takes no hidden states, so its blocks cannot be folded one by one.")

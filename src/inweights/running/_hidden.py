@@ -62,7 +62,7 @@ def with_hidden(value: Any, new: Tensor) -> Any:
 
 def stream(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor | None:
     """The hidden states among the arguments of a block; `None` if there are none."""
-    place = _place(args, kwargs)
+    place = place_of_stream(args, kwargs)
     return None if place is None else (args[place] if isinstance(place, int) else kwargs[place])
 
 
@@ -70,13 +70,14 @@ def with_stream(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], new: Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a block with other hidden states."""
-    place = _place(args, kwargs)
+    place = place_of_stream(args, kwargs)
     if isinstance(place, int):
         return (*args[:place], new, *args[place + 1 :]), dict(kwargs)
     return args, dict(kwargs) if place is None else {**kwargs, place: new}
 
 
-def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | str | None:
+def place_of_stream(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | str | None:
+    """Where the hidden states are among the arguments of a block: an index or a keyword; `None` if there are none."""
     for i, a in enumerate(args):
         if isinstance(a, Tensor) and a.is_floating_point() and a.ndim >= 3:
             return i

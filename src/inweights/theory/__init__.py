@@ -3,6 +3,7 @@
 from inweights.theory._changes import Changes as Changes
 from inweights.theory._changes import exchanged as exchanged
 from inweights.theory._checks import norm as norm
+from inweights.theory._checks import not_finite as not_finite
 from inweights.theory._checks import require_alike as require_alike
 from inweights.theory._checks import require_broadcast as require_broadcast
 from inweights.theory._checks import require_finite as require_finite

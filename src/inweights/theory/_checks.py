@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -23,10 +25,14 @@ def norm(x: Tensor) -> Tensor:
     return largest * torch.linalg.vector_norm(x / largest, dim=-1, keepdim=True)
 
 
+def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The names of the tensors that have NaN or infinite entries."""
+    return [name for name, t in tensors.items() if t.is_floating_point() and not bool(t.isfinite().all())]
+
+
 def require_finite(**tensors: Tensor) -> None:
     """NaN and infinity spread through every formula and end as a silent wrong answer: stop here instead."""
-    broken = [name for name, t in tensors.items() if not bool(torch.isfinite(t).all())]
-    if broken:
+    if broken := not_finite(tensors):
         names = ", ".join(f"`{name}`" for name in broken)
         raise InputError(
             f"{names} {'has' if len(broken) == 1 else 'have'} NaN or infinite entries: "

@@ -21,6 +21,7 @@ from inweights.lab.models import MODELS, Learner
 from inweights.lab.tasks import TASKS
 from inweights.lab.training._recipe import Recipe, parse
 from inweights.lab.training._run import Run, build
+from inweights.theory import not_finite
 
 CHECKPOINT, MODEL, METRICS = "checkpoint.safetensors", "model.safetensors", "metrics.jsonl"
 
@@ -132,6 +133,6 @@ def load_trained(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
         raise InputError(f"{str(path)!r} does not fit its own recipe: it is damaged.")
     model = build(recipe)
     model.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in tensors.items()})
-    if not all(torch.isfinite(t).all() for t in model.state_dict().values() if t.is_floating_point()):
+    if not_finite(model.state_dict()):
         raise InputError(f"{str(path)!r} holds numbers that are not finite.")
     return model.eval(), recipe, about

@@ -18,6 +18,7 @@ from inweights.lab.training._processes import Processes
 from inweights.lab.training._recipe import Recipe
 from inweights.lab.training._run import Run
 from inweights.lab.training._schedule import rate
+from inweights.theory import not_finite
 
 SAVE_SECONDS = 30.0
 DIVERGED = 1e6  # in units of always answering 0: no training that goes well is ever here
@@ -146,7 +147,7 @@ def _trained(
 
 def _check(run: Run, step: int, folder: Path) -> None:
     """Stops before weights are saved that are no numbers: the loss of a step says nothing of what it did to them."""
-    if not all(bool(t.isfinite().all()) for t in run.model.parameters()):
+    if not_finite(dict(run.model.named_parameters())):
         raise _diverged("The weights became infinite", step, run.recipe, folder)
 
 
