@@ -23,8 +23,6 @@ from inweights.folding._load import load_fold as load_fold
 from inweights.folding._make import Made as Made
 from inweights.folding._make import fold as fold
 from inweights.folding._make import make as make
-from inweights.folding._match import DISTILLED as DISTILLED
-from inweights.folding._match import Steps as Steps
 from inweights.folding._methods import METHODS as METHODS
 from inweights.folding._methods import solve_updates as solve_updates
 from inweights.folding._methods import steps_for as steps_for
@@ -36,3 +34,5 @@ from inweights.folding._savings import Savings as Savings
 from inweights.folding._savings import savings as savings
 from inweights.folding._showcase import FoldShown as FoldShown
 from inweights.folding._showcase import fold_showcase as fold_showcase
+from inweights.folding._steps import DISTILLED as DISTILLED
+from inweights.folding._steps import Steps as Steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from inweights.folding._lora import linear_modules
-from inweights.folding._match import DISTILLED, MATCHED, Steps
+from inweights.folding._steps import DISTILLED, MATCHED, Steps
 from inweights.models import Estimate, Model, Sizes, estimate, memory_fixes, model_sizes
 from inweights.running import AT_ONCE, DEFAULT_LIMIT
 

@@ -26,12 +26,30 @@ class Batch:
 
 @dataclass(frozen=True)
 class Examples:
-    """Queries, and what the model answers to them with the context in place."""
+    """Queries, and what the model answers to them with the context in place.
+
+    - `asked`, `answers`: tokens of the queries and of the answers.
+    - `taught`: the tokens that the teacher of each example reads in place of the context: part of it, or nothing for
+      a query that shall be answered as ever; `None` for the whole context. Empty if that holds for all.
+    """
 
     frame: Frame
     queries: tuple[str, ...]
     asked: tuple[tuple[int, ...], ...]
     answers: tuple[tuple[int, ...], ...]
+    taught: tuple[tuple[int, ...] | None, ...] = ()
+
+    def context_of(self, i: int) -> tuple[int, ...] | None:
+        """What the teacher of an example reads in place of the whole context; `None` if it reads that."""
+        return self.taught[i] if self.taught else None
+
+    def __add__(self, other: Examples) -> Examples:
+        """Both, with the frame of the first."""
+        taught = [e.context_of(i) for e in (self, other) for i in range(len(e))]
+        return Examples(
+            self.frame, self.queries + other.queries, self.asked + other.asked, self.answers + other.answers,
+            tuple(taught),
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -41,23 +59,30 @@ class Examples:
         """How many answer tokens there are."""
         return sum(map(len, self.answers))
 
-    def batch(self, chosen: list[int], width: int | None = None) -> Batch:
-        """The chosen examples as a batch, padded to the longest of them, or to `width`."""
+    def batch(self, chosen: list[int], width: int | None = None, *, taught: bool = False) -> Batch:
+        """The chosen examples as a batch, padded to the longest of them, or to `width`; with what their teachers read
+        in place of the context, if `taught`."""
         before = self.frame.before
-        rows = [(*before, *self.asked[i], *self.answers[i][:-1]) for i in chosen]
+        ahead = [(self.context_of(i) or ()) if taught else () for i in chosen]
+        rows = [(*before, *a, *self.asked[i], *self.answers[i][:-1]) for i, a in zip(chosen, ahead, strict=True)]
         T = width or max(map(len, rows))
         ids = torch.zeros(len(rows), T, dtype=torch.long)
         real, answers = torch.zeros_like(ids, dtype=torch.bool), torch.zeros_like(ids, dtype=torch.bool)
         for r, (i, row) in enumerate(zip(chosen, rows, strict=True)):
             ids[r, : len(row)] = torch.tensor(row)
             real[r, : len(row)] = True
-            answers[r, len(before) + len(self.asked[i]) - 1 : len(row)] = True
+            answers[r, len(row) - len(self.answers[i]) : len(row)] = True
         device = self.frame.model.device
         return Batch(ids.to(device), real.to(device), answers.to(device))
 
-    def batches(self, tokens: int = 1024) -> list[tuple[list[int], Batch]]:
-        """All examples in batches of about so many tokens, alike in length; with each, which examples it holds."""
-        length = {i: len(self.asked[i]) + len(self.answers[i]) for i in range(len(self))}
+    def batches(
+        self, tokens: int = 1024, some: list[int] | None = None, *, taught: bool = False
+    ) -> list[tuple[list[int], Batch]]:
+        """All examples, or some, in batches of about so many tokens, alike in length; with each, which it holds."""
+        length = {
+            i: len(self.asked[i]) + len(self.answers[i]) + (len(self.context_of(i) or ()) if taught else 0)
+            for i in (range(len(self)) if some is None else some)
+        }
         order = sorted(length, key=lambda i: (length[i], i))
         results: list[list[int]] = []
         for i in order:
@@ -65,7 +90,7 @@ class Examples:
                 results[-1].append(i)
             else:
                 results.append([i])
-        return [(chosen, self.batch(chosen)) for chosen in results]
+        return [(chosen, self.batch(chosen, taught=taught)) for chosen in results]
 
     def answer_rows(self) -> tuple[Tensor, Tensor]:
         """For every example the rows whose next token is an answer's, and a weight that is 0 on padding: `(n, R)`."""

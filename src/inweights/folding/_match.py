@@ -8,60 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from inweights.folding._draw import Draws
 from inweights.folding._examples import Examples
+from inweights.folding._guard import Guard
 from inweights.folding._lora import Lora
+from inweights.folding._steps import Divergence, Steps
 from inweights.folding._teacher import Teacher
 from inweights.models import Model
 from inweights.running import at_head, block_outputs, fused_norms, pick
-
-
-@dataclass(frozen=True)
-class Steps:
-    """How to go down the gradient: AdamW, a linear warm-up over ten steps or 5%, and a linear decay to 0.
-
-    - `match`: how much the blocks' hidden states count against the divergence of the answers, each measured in what
-      it is for the bare model; 0 is context distillation.
-    - `betas`: AdamW's; when steps are few, a shorter memory goes further.
-    - `clip`: gradients are cut to this length, 0 leaves them: some prompts have steps with a thousand times the usual.
-    - `graph`: replay each step as one CUDA graph, its matrices merged; for a GPU only.
-    """
-
-    count: int
-    rate: float
-    batch: int
-    match: float = 10.0
-    betas: tuple[float, float] = (0.8, 0.95)
-    clip: float = 1.0
-    graph: bool = False
-
-
-MATCHED = {
-    "cpu": Steps(count=128, rate=3e-3, batch=4),
-    "cuda": Steps(count=108, rate=4e-3, batch=32, graph=True),
-}
-DISTILLED = Steps(count=400, rate=2e-3, batch=32, match=0.0, betas=(0.9, 0.99), clip=0.0)
-
-
-class Divergence(torch.autograd.Function):
-    """KL(teacher ‖ student) of logits, weighted mean over rows. The gradient is made on the way, in one go."""
-
-    @staticmethod
-    def forward(ctx: Any, student: Tensor, teacher: Tensor, weights: Tensor) -> Tensor:
-        ls, lt = student.float().log_softmax(-1), teacher.float().log_softmax(-1)
-        pt = lt.exp()
-        share = (weights / weights.sum()).unsqueeze(-1)
-        ctx.save_for_backward(((ls.exp() - pt) * share).to(student.dtype))
-        return (pt * (lt - ls)).mul_(share).sum()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        return ctx.saved_tensors[0] * grad, None, None
 
 
 class Fit:
@@ -82,6 +40,7 @@ class Fit:
         self.scale = torch.ones((), device=model.device)
         self.gaps = torch.ones((), device=model.device)
         self.loss = torch.zeros((), device=model.device)
+        self.difficulty = torch.zeros(len(examples), device=model.device)
         self.now: tuple[Tensor, ...] = ()
 
     def load(self, chosen: list[int]) -> None:
@@ -89,6 +48,7 @@ class Fit:
         at = torch.tensor(chosen, device=self.model.device)
         new = [t[at] for t in (self.ids, self.index, self.weights, self.teacher.last)]
         new.append(self.teacher.blocks[at] if self.steps.match else new[-1][:0])
+        new.append(at)
         if self.steps.graph and self.now:
             for to, value in zip(self.now, new, strict=True):
                 to.copy_(value)
@@ -96,11 +56,11 @@ class Fit:
             self.now = tuple(new)
         else:  # no wider than these examples need
             width, rows = int(self.ends[at].max()), int(new[2].sum(1).max())
-            self.now = (new[0][:, :width], *(t[:, :rows] for t in new[1:]))
+            self.now = (new[0][:, :width], *(t[:, :rows] for t in new[1:-1]), at)
 
     def terms(self) -> tuple[Tensor, Tensor]:
         """The divergence of the answers, and for each block the mean square by which it misses, `(blocks,)`."""
-        ids, index, weights, last, inner = self.now
+        ids, index, weights, last, inner, at = self.now
 
         def both(h: Tensor) -> Tensor:
             own = pick(h, index)
@@ -115,11 +75,17 @@ class Fit:
             logits = forward(input_ids=ids, use_cache=False).logits
         student, teacher = logits.chunk(2)
         flat = weights.flatten()
-        divergence: Tensor = Divergence.apply(student, teacher.detach(), flat)
+        divergence, rows = Divergence.apply(student, teacher.detach(), flat, self.steps.focus)
+        self.difficulty.index_copy_(0, at, (rows.view_as(weights) * weights).amax(1))
         if not self.steps.match:
             return divergence, divergence.detach().new_zeros(len(outputs))
         missed = (torch.stack(outputs, 2) - inner).float().square().mean(-1).flatten(0, 1)
         return divergence, (flat / flat.sum()) @ missed
+
+    def set_rate(self, rate: float) -> None:
+        self.rate.fill_(rate)
+        if self.model.device.type != "cuda":
+            self.adam.param_groups[0]["lr"] = rate
 
     def step(self) -> None:
         divergence, missed = self.terms()
@@ -145,10 +111,11 @@ def fit(
 ) -> list[float]:
     """Goes down the gradient; the factors in `lora` are fitted in place. Returns the divergence at every step."""
     lengths = [len(q) + len(a) for q, a in zip(examples.asked, examples.answers, strict=True)]
-    order = _order(lengths, steps, seed)
+    draws = Draws(lengths, steps.batch, steps.harder, seed)
     doing = Fit(model, examples, teacher, lora, steps)
     # What each term is for the bare model, over some 32 examples: a batch of four, alike in length, is no measure.
-    some = order[: max(1, 32 // len(order[0]))]
+    probe = Draws(lengths, steps.batch, 0.0, seed)
+    some = probe.next(max(1, 32 // probe.size), doing.difficulty)
     with torch.no_grad():
         results = []
         for chosen in some:
@@ -156,38 +123,27 @@ def fit(
             results.append(doing.terms())
         doing.scale = torch.stack([d for d, _ in results]).mean().clamp_min(1e-6)
         doing.gaps = torch.stack([m for _, m in results]).mean(0).clamp_min(1e-12)
-    losses = []
+    losses: list[float] = []
     with fused_norms(model.model) if steps.graph else nullcontext():
         replay = _captured(doing) if steps.graph else doing.step
-    for k, chosen in enumerate(order):
-        doing.load(chosen)
-        warm = max(10, steps.count // 20)
-        rate = steps.rate * min(1.0, (k + 1) / warm) * (1 - k / steps.count)
-        doing.rate.fill_(rate)
-        if model.device.type != "cuda":
-            doing.adam.param_groups[0]["lr"] = rate
-        replay()
-        losses.append(doing.loss.clone())
-        after(k + 1)
-    return torch.stack(losses).tolist()
+    guard = Guard(lora.parameters, float(doing.scale))
+    while len(losses) < steps.count:
+        some, seen = draws.next(steps.count - len(losses), doing.difficulty), []
+        for k, chosen in enumerate(some, len(losses)):
+            doing.load(chosen)
+            doing.set_rate(guard.factor * rate_at(k, steps))
+            replay()
+            seen.append(doing.loss.clone())
+            after(k + 1)
+        losses += torch.stack(seen).tolist()
+        guard.look(losses[-len(seen) :], doing.adam)
+    guard.finish()
+    return losses
 
 
-def _order(lengths: list[int], steps: Steps, seed: int) -> list[list[int]]:
-    """Which examples each step looks at: all of them once before any of them again.
-
-    Steps of eight batches at a time share out their examples by length, so that little is padding.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    size = min(steps.batch, len(lengths))
-    line: list[int] = []
-    while len(line) < size * steps.count:
-        line += torch.randperm(len(lengths), generator=generator).tolist()
-    results: list[list[int]] = []
-    while len(results) < steps.count:
-        pool = sorted(line[len(results) * size : (len(results) + 8) * size], key=lambda i: lengths[i])
-        batches = [pool[k : k + size] for k in range(0, len(pool) - size + 1, size)]
-        results += [batches[k] for k in torch.randperm(len(batches), generator=generator).tolist()]
-    return results[: steps.count]
+def rate_at(k: int, steps: Steps) -> float:
+    """The learning rate of step `k`: a linear warm-up, then a linear decay to 0."""
+    return steps.rate * min(1.0, (k + 1) / max(10, steps.count // 20)) * (1 - k / steps.count)
 
 
 def _captured(doing: Fit) -> Callable[[], None]:

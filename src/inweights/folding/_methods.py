@@ -13,8 +13,9 @@ from inweights._errors import InputError, unknown
 from inweights.folding._closed import closed_form
 from inweights.folding._examples import Examples
 from inweights.folding._lora import Lora
-from inweights.folding._match import DISTILLED, MATCHED, Steps, fit
+from inweights.folding._match import fit
 from inweights.folding._simple import mean_rank_one, thought_vector
+from inweights.folding._steps import DISTILLED, MATCHED, Steps
 from inweights.folding._teacher import prompted
 from inweights.models import Model
 from inweights.theory import Update

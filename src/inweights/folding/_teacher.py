@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,18 +28,15 @@ class Teacher:
 
 
 def prompted(model: Model, examples: Examples, *, blocks: bool = False, batch_tokens: int = 1024) -> Teacher:
-    """One pass over all examples. The context is read once, and its keys and values are shared."""
-    frame, net = examples.frame, model.model
-    shared = [*frame.before, *frame.folded]
-    index, _ = examples.answer_rows()
-    index = (index - len(frame.before)).clamp_min(0).to(model.device)
+    """One pass over all examples, each behind what its teacher reads.
+
+    A context that many share is read once, and its keys and values are shared.
+    """
+    net = model.model
     last: Tensor | None = None
     inner = torch.empty(0, device=model.device)
     with torch.no_grad():
-        start: Any = net(input_ids=torch.tensor([shared], device=model.device), use_cache=True, **last_logits(net))
-        for chosen, batch in examples.batches(batch_tokens):
-            ids = batch.ids[:, len(frame.before) :].to(model.device)
-            rows = index[chosen]
+        for chosen, rows, forward in _passes(model, examples, batch_tokens):
             seen: list[Tensor] = []
 
             def take(h: Tensor, rows: Tensor = rows, seen: list[Tensor] = seen) -> Tensor:
@@ -48,7 +47,7 @@ def prompted(model: Model, examples: Examples, *, blocks: bool = False, batch_to
                 return pick(h, rows) if blocks else h[:0]
 
             with block_outputs(net, model.anatomy.names, keep) as outputs, at_head(net, take):
-                _forward(net, ids, widened(start.past_key_values, len(chosen)), len(shared))
+                forward()
             if last is None:
                 last = seen[0].new_zeros(len(examples), *seen[0].shape[1:])
                 if blocks:
@@ -58,6 +57,56 @@ def prompted(model: Model, examples: Examples, *, blocks: bool = False, batch_to
                 inner[chosen] = torch.stack(outputs, 2)
     assert last is not None
     return Teacher(last, inner)
+
+
+def _passes(
+    model: Model, examples: Examples, batch_tokens: int
+) -> Iterator[tuple[list[int], Tensor, Callable[[], None]]]:
+    """Batches of examples: which they are, the rows of their answers `(b, R)`, and the forward that reads them."""
+    frame, net = examples.frame, model.model
+    index, _ = (t.to(model.device) for t in examples.answer_rows())
+    shared = [i for i in range(len(examples)) if examples.context_of(i) is None]
+    own = [i for i in range(len(examples)) if examples.context_of(i) is not None]
+    if shared:
+        prefix = [*frame.before, *frame.folded]
+        start: Any = net(input_ids=torch.tensor([prefix], device=model.device), use_cache=True, **last_logits(net))
+        for chosen, batch in examples.batches(batch_tokens, shared):
+            ids = batch.ids[:, len(frame.before) :].to(model.device)
+            rows = (index[chosen] - len(frame.before)).clamp_min(0)
+            cache = widened(start.past_key_values, len(chosen))
+            yield chosen, rows, partial(_forward, net, ids, cache, len(prefix))
+    for chosen, batch in examples.batches(batch_tokens, own, taught=True):
+        ahead = torch.tensor([len(examples.context_of(i) or ()) for i in chosen], device=model.device)
+        yield chosen, index[chosen] + ahead.unsqueeze(1), partial(net, input_ids=batch.ids, use_cache=False)
+
+
+def answer_scores(
+    model: Model, asked: Sequence[tuple[int, ...]], answers: Sequence[tuple[int, ...]], batch_tokens: int = 4096
+) -> list[float]:
+    """The log-probability of each answer after what is asked: a sum over its tokens, one number for each pair."""
+    results = [0.0] * len(asked)
+    order = sorted(range(len(asked)), key=lambda i: len(asked[i]) + len(answers[i]))
+    while order:
+        width = len(asked[order[-1]]) + len(answers[order[-1]])
+        some, order = order[-max(1, batch_tokens // width) :], order[: -max(1, batch_tokens // width)]
+        R = max(len(answers[i]) for i in some)
+        ids = torch.zeros(len(some), width, dtype=torch.long)
+        rows, targets, there = (torch.zeros(len(some), R, dtype=torch.long) for _ in range(3))
+        for r, i in enumerate(some):
+            n, first = len(answers[i]), len(asked[i]) - 1
+            ids[r, : first + 1 + n] = torch.tensor([*asked[i], *answers[i]])
+            rows[r, :n], targets[r, :n], there[r, :n] = torch.arange(first, first + n), torch.tensor(answers[i]), 1
+        ids, rows, targets, there = (t.to(model.device) for t in (ids, rows, targets, there))
+
+        def take(h: Tensor, rows: Tensor = rows) -> Tensor:
+            return pick(h, rows)
+
+        with torch.inference_mode(), at_head(model.model, take):
+            logits = model.model(input_ids=ids, use_cache=False).logits.float()
+        chosen = logits.log_softmax(-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+        for i, value in zip(some, (chosen * there).sum(1).tolist(), strict=True):
+            results[i] = value
+    return results
 
 
 def _forward(net: Any, ids: Tensor, cache: Any, seen: int) -> None:

@@ -1,0 +1,65 @@
+"""The guard of a fit: keeps the last good state, and goes back to it at half the rate when the fit diverges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from inweights._errors import InputError
+
+WORSE = 3.0
+"""How many times the best mean divergence, or that of the bare model, counts as diverging."""
+PATIENCE = 6
+
+
+class Guard:
+    """Watches the divergence of a fit.
+
+    **Arguments:**
+
+    - `parameters`: what is fitted; restored in place.
+    - `bare`: the divergence of the bare model, which a fit must not exceed for long.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], bare: float) -> None:
+        self.parameters, self.bare = parameters, bare
+        self.factor, self.restored = 1.0, 0
+        self.best = math.inf
+        self.good = [p.detach().clone() for p in parameters]
+
+    def look(self, losses: Sequence[float], adam: torch.optim.Optimizer) -> None:
+        """After some steps: keeps their state if it is good, or restores the last good one."""
+        mean = sum(losses) / len(losses)
+        if math.isfinite(mean) and mean <= WORSE * max(self.bare, self.best if self.best < math.inf else 0.0):
+            if mean <= 1.2 * self.best:
+                self.best = min(self.best, mean)
+                self._keep()
+            return
+        self.restored += 1
+        if self.restored > PATIENCE:
+            raise InputError(
+                f"The fit diverged {self.restored} times, the last time at {self.factor:g} of its rate: the model "
+                "may not be finite in this precision."
+            )
+        self.factor /= 2
+        self._restore(adam)
+
+    def finish(self) -> None:
+        """Back to the last good state, if the last one is not finite."""
+        if not all(bool(p.isfinite().all()) for p in self.parameters):
+            self._restore(None)
+
+    def _keep(self) -> None:
+        with torch.no_grad():
+            for kept, p in zip(self.good, self.parameters, strict=True):
+                kept.copy_(p)
+
+    def _restore(self, adam: torch.optim.Optimizer | None) -> None:
+        with torch.no_grad():
+            for kept, p in zip(self.good, self.parameters, strict=True):
+                p.copy_(kept)
+                for value in adam.state[p].values() if adam else ():
+                    value.zero_()  # its memory of gradients leads back to where it came from
