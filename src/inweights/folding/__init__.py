@@ -1,5 +1,10 @@
 """One adapter for all queries: calibrate, solve, measure, and hand on what other programs load."""
 
+from inweights.folding._answers import Question as Question
+from inweights.folding._answers import abstains as abstains
+from inweights.folding._answers import answers_right as answers_right
+from inweights.folding._answers import contains as contains
+from inweights.folding._answers import f1 as f1
 from inweights.folding._calibrate import answered as answered
 from inweights.folding._calibrate import made_up as made_up
 from inweights.folding._calibrate import questions as questions
@@ -29,6 +34,8 @@ from inweights.folding._methods import steps_for as steps_for
 from inweights.folding._methods import working as working
 from inweights.folding._parts import Part as Part
 from inweights.folding._parts import parts_of as parts_of
+from inweights.folding._passages import bm25 as bm25
+from inweights.folding._passages import retrieved as retrieved
 from inweights.folding._ridge import RidgeFit as RidgeFit
 from inweights.folding._savings import Savings as Savings
 from inweights.folding._savings import savings as savings
