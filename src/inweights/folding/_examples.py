@@ -29,8 +29,9 @@ class Examples:
     """Queries, and what the model answers to them with the context in place.
 
     - `asked`, `answers`: tokens of the queries and of the answers.
-    - `taught`: the tokens that the teacher of each example reads in place of the context: part of it, or nothing for
-      a query that shall be answered as ever; `None` for the whole context. Empty if that holds for all.
+    - `taught`: all tokens that the teacher of each example reads before the answer, where that is not the context and
+      the query: a part of the context with the query, or the query alone if it shall be answered as ever. `None` for
+      the whole context; empty if that holds for all.
     """
 
     frame: Frame
@@ -39,13 +40,13 @@ class Examples:
     answers: tuple[tuple[int, ...], ...]
     taught: tuple[tuple[int, ...] | None, ...] = ()
 
-    def context_of(self, i: int) -> tuple[int, ...] | None:
-        """What the teacher of an example reads in place of the whole context; `None` if it reads that."""
+    def prompt_of(self, i: int) -> tuple[int, ...] | None:
+        """What the teacher of an example reads before the answer; `None` for the whole context and the query."""
         return self.taught[i] if self.taught else None
 
     def __add__(self, other: Examples) -> Examples:
         """Both, with the frame of the first."""
-        taught = [e.context_of(i) for e in (self, other) for i in range(len(e))]
+        taught = [e.prompt_of(i) for e in (self, other) for i in range(len(e))]
         return Examples(
             self.frame, self.queries + other.queries, self.asked + other.asked, self.answers + other.answers,
             tuple(taught),
@@ -60,11 +61,11 @@ class Examples:
         return sum(map(len, self.answers))
 
     def batch(self, chosen: list[int], width: int | None = None, *, taught: bool = False) -> Batch:
-        """The chosen examples as a batch, padded to the longest of them, or to `width`; with what their teachers read
-        in place of the context, if `taught`."""
+        """The chosen examples as a batch, padded to the longest of them, or to `width`; as their teachers read
+        them, if `taught`."""
         before = self.frame.before
-        ahead = [(self.context_of(i) or ()) if taught else () for i in chosen]
-        rows = [(*before, *a, *self.asked[i], *self.answers[i][:-1]) for i, a in zip(chosen, ahead, strict=True)]
+        ahead = [(self.prompt_of(i) if taught else None) or (*before, *self.asked[i]) for i in chosen]
+        rows = [(*prompt, *self.answers[i][:-1]) for i, prompt in zip(chosen, ahead, strict=True)]
         T = width or max(map(len, rows))
         ids = torch.zeros(len(rows), T, dtype=torch.long)
         real, answers = torch.zeros_like(ids, dtype=torch.bool), torch.zeros_like(ids, dtype=torch.bool)
@@ -80,7 +81,7 @@ class Examples:
     ) -> list[tuple[list[int], Batch]]:
         """All examples, or some, in batches of about so many tokens, alike in length; with each, which it holds."""
         length = {
-            i: len(self.asked[i]) + len(self.answers[i]) + (len(self.context_of(i) or ()) if taught else 0)
+            i: len((self.prompt_of(i) if taught else None) or self.asked[i]) + len(self.answers[i])
             for i in (range(len(self)) if some is None else some)
         }
         order = sorted(length, key=lambda i: (length[i], i))

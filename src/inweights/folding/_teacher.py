@@ -65,8 +65,8 @@ def _passes(
     """Batches of examples: which they are, the rows of their answers `(b, R)`, and the forward that reads them."""
     frame, net = examples.frame, model.model
     index, _ = (t.to(model.device) for t in examples.answer_rows())
-    shared = [i for i in range(len(examples)) if examples.context_of(i) is None]
-    own = [i for i in range(len(examples)) if examples.context_of(i) is not None]
+    shared = [i for i in range(len(examples)) if examples.prompt_of(i) is None]
+    own = [i for i in range(len(examples)) if examples.prompt_of(i) is not None]
     if shared:
         prefix = [*frame.before, *frame.folded]
         start: Any = net(input_ids=torch.tensor([prefix], device=model.device), use_cache=True, **last_logits(net))
@@ -76,8 +76,9 @@ def _passes(
             cache = widened(start.past_key_values, len(chosen))
             yield chosen, rows, partial(_forward, net, ids, cache, len(prefix))
     for chosen, batch in examples.batches(batch_tokens, own, taught=True):
-        ahead = torch.tensor([len(examples.context_of(i) or ()) for i in chosen], device=model.device)
-        yield chosen, index[chosen] + ahead.unsqueeze(1), partial(net, input_ids=batch.ids, use_cache=False)
+        more = [len(examples.prompt_of(i) or ()) - len(frame.before) - len(examples.asked[i]) for i in chosen]
+        rows = index[chosen] + torch.tensor(more, device=model.device).unsqueeze(1)
+        yield chosen, rows.clamp_min(0), partial(net, input_ids=batch.ids, use_cache=False)
 
 
 def answer_scores(
