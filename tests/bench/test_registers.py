@@ -139,8 +139,16 @@ def test_a_register_of_250_facts_has_about_1300_words(seed: int) -> None:
     assert 1100 < len(register(250, seed).text.split()) < 1700
 
 
-def test_seeds_choose_among_all_domains() -> None:
-    assert len({register(10, seed).text.splitlines()[0] for seed in range(20)}) == len(domains())
+def test_a_seed_has_one_domain_and_its_neighbours_have_others() -> None:
+    first = [register(10, seed).text.splitlines()[0] for seed in range(8)]
+    assert len(set(first[:4])) == len(domains()) == 4
+    assert first[:4] == first[4:]
+    for seed in range(4):
+        asked = [{q.attribute for q in of(register(facts, seed), "paraphrase")} for facts in (10, 50, 250)]
+        assert asked[0] == asked[1] == asked[2]
+    assert {q.attribute for q in of(register(50, 0), "paraphrase")} != {
+        q.attribute for q in of(register(50, 4), "paraphrase")
+    }
 
 
 def test_reversed_and_two_hop_questions_have_one_answer() -> None:

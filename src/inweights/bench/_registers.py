@@ -10,7 +10,7 @@ from random import Random
 from inweights._errors import Problems
 from inweights.bench._register_questions import Asked, absences, comparisons, paraphrases, reversals, two_hops
 from inweights.bench._register_text import LAYOUTS, Fact, document
-from inweights.bench._register_words import Domain, dealt, deranged, domains, known, made_up_names
+from inweights.bench._register_words import Attribute, Domain, dealt, deranged, domains, known, made_up_names
 from inweights.bench._register_words import forms_sha256 as forms_sha256
 from inweights.folding import Question
 
@@ -31,7 +31,7 @@ def register(facts: int, seed: int, *, layout: str = "prose", shuffled: bool = F
     **Arguments:**
 
     - `facts`: how many; five for each entity. A false register has one for each, and at most 50.
-    - `seed`: chooses the domain, the names, the values and the forms.
+    - `seed`: chooses the domain and its attributes, for all sizes the same, and the names, the values and the forms.
     - `layout`: `"prose"`, `"table"`, `"faq"` (questions and answers), or `"mixed"`, parts of each under headings.
     - `shuffled`: the same document, but each attribute's values are moved among the entities, so that none keeps its
       own. Questions expect the new values; the old one is the first of their `others`.
@@ -62,11 +62,12 @@ def _made_up(facts: int, seed: int, layout: str, shuffled: bool) -> Register:
     # One source of chance for each part, so that moving values changes nothing else.
     parts = ("facts", "moved", "text", "questions")
     draw, move, write, ask = (Random(f"register {seed} {part}") for part in parts)
-    domain = draw.choice(domains())
+    domain = domains()[seed % len(domains())]  # three seeds in a row are three domains
+    chosen = draw.sample(domain.attributes, EACH)  # before anything that goes with the size
     number = facts // EACH
     strangers = max(6, number // 2)
     names = made_up_names(number + strangers, domain.words, draw)
-    entities = _entities(domain, names[:number], draw, move if shuffled else None)
+    entities = _entities(domain, chosen, names[:number], draw, move if shuffled else None)
     text, passages = document(entities, layout, domain.title, domain.who, write)
     asked = Asked([fact for each in entities for fact in each], passages)
     questions = (
@@ -79,9 +80,10 @@ def _made_up(facts: int, seed: int, layout: str, shuffled: bool) -> Register:
     return Register(text, questions)
 
 
-def _entities(domain: Domain, names: Sequence[str], draw: Random, move: Random | None) -> list[list[Fact]]:
+def _entities(
+    domain: Domain, chosen: Sequence[Attribute], names: Sequence[str], draw: Random, move: Random | None
+) -> list[list[Fact]]:
     """The facts of each entity, with values of their own, or moved ones."""
-    chosen = draw.sample(domain.attributes, EACH)
     columns = [dealt(attribute.values, len(names), draw) for attribute in chosen]
     moved = [deranged(column, move) for column in columns] if move else columns
     return [

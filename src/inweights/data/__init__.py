@@ -1,5 +1,9 @@
-"""Real data of small tasks, fetched when asked for: none of it is in this package."""
+"""Real data of small tasks, and documents with questions, fetched when asked for: none of it is in this package."""
 
+from inweights.data._documents import Document as Document
+from inweights.data._documents import MultipleChoice as MultipleChoice
+from inweights.data._documents import multiple_choice as multiple_choice
+from inweights.data._documents import squad_documents as squad_documents
 from inweights.data._few_shot import FewShot as FewShot
 from inweights.data._few_shot import few_shot as few_shot
 from inweights.data._sources import DATA as DATA
