@@ -191,7 +191,7 @@ def test_the_page_shows_every_claim(counted: Any) -> None:
     text = page({ID: entry()})
     assert "1 `PASS`; 1 claims." in text
     assert "| [test-claim](#test-claim) | `PASS` | error 1e-12 | each < 1e-10, control > 0.01 | 0.5 |" in text
-    assert "Beside it: paper = 0.25." in text
+    assert "Also measured: paper = 0.25." in text
     assert "![test-claim](claims/test-claim.png)" in text
 
 
