@@ -1,4 +1,4 @@
-"""Real data of small tasks, fetched when asked for: none of it is in this package."""
+"""Data sets of small tasks, downloaded on request: none of them is part of this package."""
 
 from inweights.data._few_shot import FewShot as FewShot
 from inweights.data._few_shot import few_shot as few_shot
