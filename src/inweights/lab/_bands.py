@@ -19,11 +19,11 @@ class Band(NamedTuple):
 def bootstrap(samples: Tensor, *, draws: int = 1000, seed: int = 0) -> Band:
     """The mean over the first dimension of `(trials, ...)` and its bootstrap interval over trials.
 
-    What is not a number was not measured, and is left out.
+    NaNs are treated as missing values.
     """
     generator = torch.Generator().manual_seed(seed)
     trials = samples.shape[0]
-    # How often each trial is drawn, as a matrix: resampled means are one product.
+    # A matrix of how often each trial is drawn: resampled means are one product.
     drawn = torch.randint(trials, (draws, trials), generator=generator)
     counts = torch.zeros(draws, trials, dtype=torch.float64).scatter_add_(
         1, drawn, torch.ones(draws, trials, dtype=torch.float64)
