@@ -91,8 +91,8 @@ def depth(trial: Trial) -> Measurement:
     Control: the same of the model with two layers.
 
     Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 prompts (full: 10,000), float64; GD++ is fitted to
-    40,000 others (full: 100,000). Told beside it: the same against learned GD++, which is what the paper compares
-    with; the difference of the losses as a part of what answering 0 loses; and how the two change with the query.
+    40,000 others (full: 100,000). Also measured: the same against learned GD++, which is what the paper compares with;
+    the difference of the losses as a part of what answering 0 loses; and how the two change with the query.
     """
     sample = tested(trial)
     model, control, learned = (trained(trial, name) for name in ("lsa-5", "lsa-2", "gdpp-5"))

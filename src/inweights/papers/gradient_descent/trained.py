@@ -205,7 +205,7 @@ def copying(trial: Trial) -> Measurement:
     Control: the same of the untrained model.
 
     Settings: 10 dimensions, 10 examples as 21 tokens, inputs U(−½, ½); 8 or 32 prompts, float64. The paper looks before
-    the loss has fallen; this after the training, of which no earlier weights are kept. Told beside it: the same at
+    the loss has fallen; this after the training, of which no earlier weights are kept. Also measured: the same at
     labels, of the inputs before them, which would do as well.
     """
     sample = prompts(trial, task(), trial.size(8, 32), N)
@@ -225,7 +225,7 @@ def separate_tokens(trial: Trial) -> Measurement:
     Control: the same layers where tokens do not know their positions, so that no label can find its input.
 
     Settings: softmax attention, then linear; 10 dimensions, 10 examples as 21 tokens, inputs U(−½, ½); 2,000 or 10,000
-    prompts, float64. Told beside it: the same against the best two equal steps, and how near the answers and their
+    prompts, float64. Also measured: the same against the best two equal steps, and how near the answers and their
     gradients are to those of one step.
     """
     sample, descent, model = tested(trial), one_step(trial), apart(trial)

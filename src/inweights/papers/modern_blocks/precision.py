@@ -71,9 +71,9 @@ def self_correcting(trial: Trial) -> Measurement:
 
     Settings: SmolLM2, float32; every coordinate of a block's output off by a random share of it of 2^-9, as large as
     the rounding of bfloat16; the last token of one of the paper's prompts for each trial, 2 draws (full: 8), each
-    tested with the patch of the next one. Told beside it: the ratio where a patch is tested on the very draw that it
-    was solved on, as rounding repeats itself, and the one that follows if the errors of both draws add up, independent
-    of each other.
+    tested with the patch of the next one. Also measured: the ratio where a patch is tested on the very draw that it was
+    solved on, as rounding repeats itself, and the one that follows if the errors of both draws add up, independent of
+    each other.
     """
     model = trial.language_model("float32")
     prompt = last_token(model, torch.tensor(model.tokenizer(PROMPTS[trial.seed % len(PROMPTS)])["input_ids"]))

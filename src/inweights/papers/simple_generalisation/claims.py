@@ -165,7 +165,7 @@ def token_alignment(trial: Trial) -> Measurement:
     Measured: the mean cosine of ΔW_i and ΔW_j, i ≠ j, for each prompt, over all blocks. (That "mostly" is above ½ is
     our reading.)
 
-    Control: the same stack before its training, which has the same query in all its ΔW_i. (Told beside it: the mean
+    Control: the same stack before its training, which has the same query in all its ΔW_i. (Also measured: the mean
     cosine of differences of independent reads, that with ΔW_j of another prompt, and how many cosines are positive.)
 
     Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
@@ -200,7 +200,7 @@ def last_token(trial: Trial) -> Measurement:
     Measured: the mean cosine of the last token's update with the others, less that among the others, for each prompt,
     over all blocks.
 
-    Control: the same stack before its training, where as well the last token alone has no Δz. (Told beside it: the same
+    Control: the same stack before its training, where as well the last token alone has no Δz. (Also measured: the same
     for the tokens of the middle third, in the mean over them.)
 
     Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).

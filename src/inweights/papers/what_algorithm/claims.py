@@ -50,9 +50,9 @@ def sherman_morrison(trial: Trial) -> Measurement:
     """A transformer with a constant number of layers and a width of O(d²) can predict according to one update of ridge
     regression by Sherman and Morrison.
 
-    Measured: how far the weights by which a decoder answers after one example, read by asking for all unit vectors, are
-    from those of ridge regression, as a part of their norm. The decoder is the lab's own (softmax, GELU, LayerNorm);
-    its weights are written: products by GELU, the division by LayerNorm.
+    Measured: how far the weights by which a decoder answers after one example, measured with all unit vectors as
+    queries, are from those of ridge regression, relative to their norm. The decoder is the lab's own (softmax, GELU,
+    LayerNorm); its weights are written: products by GELU, the division by LayerNorm.
 
     Control: the same decoder without the division.
 

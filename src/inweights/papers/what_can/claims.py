@@ -160,7 +160,7 @@ def double_descent(trial: Trial) -> Measurement:
     the noise, by the best penalty; whichever goes up more.
 
     Settings: d = 5, noise of deviation 0.5 (σ²/d = 1/20, as in the paper, d = 20 and σ = 1), errors against labels
-    without noise, a decoder of 8 layers of width 40. Told beside it: decoders of 2 layers that were trained without
+    without noise, a decoder of 8 layers of width 40. Also measured: decoders of 2 layers that were trained without
     noise and with this, and one of the paper's size, trained once.
     """
     task = Linear(dims=DIMS, noise=NOISE)
