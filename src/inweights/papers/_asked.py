@@ -1,5 +1,4 @@
-"""The weights by which a model answers whose answers are linear in the query: measured with all unit vectors as
-queries."""
+"""The implicit weights of a model with predictions linear in the query, measured with all unit vectors as queries."""
 
 from __future__ import annotations
 

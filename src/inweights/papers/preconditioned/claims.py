@@ -134,7 +134,7 @@ def optimum(trial: Trial) -> Measurement:
 
 
 def from_identity(matrices: Tensor) -> Tensor:
-    """How far matrices are from multiples of the identity, relative to their norms: `(…, d, d)` → `(…)`."""
+    """The distances of matrices from multiples of the identity, relative to their norms: `(…, d, d)` → `(…)`."""
     return torch.linalg.matrix_norm(matrices - identity_part(matrices)) / torch.linalg.matrix_norm(matrices)
 
 
