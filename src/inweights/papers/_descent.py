@@ -104,9 +104,9 @@ def best_descent(
     """The steps of gradient descent, or with `plus` of GD++, with the least error on linear functions without noise,
     after `examples` examples; every step has its own parameters unless they are `tied`."""
     values = eigenvalues(trial, source, examples, count)
-    best = values.sum() / values.square().sum()  # of a single step
+    best = values.sum() / values.square().sum()  # the best single step
     own = 1 if tied else steps
-    apart = torch.arange(own).to(values) / own  # sizes that began alike would stay alike
+    apart = torch.arange(own).to(values) / own  # equal initial sizes would stay equal
     searched = [((begin * best).log() + apart).requires_grad_() for begin in ((1, 0.1) if plus else (1,))]
 
     def both() -> Descent:
@@ -132,7 +132,7 @@ def best_plus(trial: Trial, source: PromptSource, examples: int, learned: Descen
     step = torch.arange(len(learned.eta)).to(many)
     begins = [learned]
     for growth in GROWTHS:
-        for share in (0.6, 0.9):  # of what the largest eigenvalue allows
+        for share in (0.6, 0.9):  # of the bound by the largest eigenvalue
             gamma = share * 4 / 3 / many.max() * growth**step
             begins.append(Descent(gamma, gamma))
     results = sorted((improved(few, each) for each in begins), key=lambda each: _rank(few, each))
@@ -180,7 +180,7 @@ def _searched(parameters: list[Tensor], loss: Callable[[], Tensor]) -> None:
         search.zero_grad()
         result = loss().log()
         result.backward()
-        if not result.isfinite():  # a wall, from which the search turns back
+        if not result.isfinite():  # treated as a barrier by the line search
             for each in parameters:
                 each.grad = torch.zeros_like(each)
             return 1e3

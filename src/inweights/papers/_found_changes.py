@@ -65,7 +65,7 @@ def _descended(block: ContextualBlock, queries: Tensor, wanted: Tensor, change: 
         for _ in range(30):
             J = slopes(change, queries).flatten(2)  # (prompts, outputs, numbers)
             step = J.mT @ torch.linalg.solve(J @ J.mT + damping * identity, missed.unsqueeze(-1))
-            if not bool(step.any()):  # nothing that could be changed has an effect
+            if not bool(step.any()):  # no change has an effect
                 break
             after = change + step.reshape_as(change)
             left = wanted - say_all(after, queries)

@@ -175,8 +175,8 @@ def brought_together(model: SeparateModel, sample: Sample) -> Tensor:
     """
     tokens = model.tokens(sample.xs, sample.ys).requires_grad_()
     count, reported = tokens.shape[1], model.dims + model.outputs
-    at = torch.arange(count - 1)  # the last is the query, which has no label
-    after = model.copied(tokens)[:, :-1, :reported].sum(0)  # prompts do not see each other
+    at = torch.arange(count - 1)  # without the query, which has no label
+    after = model.copied(tokens)[:, :-1, :reported].sum(0)  # prompts are independent
     squares = torch.zeros(len(tokens), count - 1, count).to(tokens)
     for row, one in enumerate(after):
         for entry in one:

@@ -171,7 +171,7 @@ def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Error
         wanted, logits = goals(net, anatomy, prompt.ids, prompt.query_rows)
 
         def changed(seed: int | None) -> dict[str, Tensor]:
-            # Hooks run in the order in which they were set: the noise comes after the patch of each block.
+            # Hooks run in order of registration: the noise is added after the patch of each block.
             with (
                 solving(net, anatomy, wanted, rows, "token", measure=False) as blocks,
                 disturbed(model, seed or 0, 0.0 if seed is None else size),
@@ -187,7 +187,7 @@ def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Error
 
         mine, foreign = [], []
         for i, seed in enumerate(seeds):
-            new = changed(seed)  # all weights anew: one at a time
+            new = changed(seed)  # copies of all weights: one set at a time
             mine.append(errors(new, seed))
             foreign.append(errors(new, seeds[i - 1]))
         clean = changed(None)

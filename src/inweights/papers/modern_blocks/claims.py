@@ -155,9 +155,9 @@ def left(block: ContextualBlock, contexts: Tensor, queries: Tensor, name: str) -
         full, alone = block.joint(context, query), block.joint(context[:0], query)
         assert full.stream is not None
         assert alone.stream is not None
-        if name in block.input_controls:  # W z is to become W z_C
+        if name in block.input_controls:  # W z should become W z_C
             outputs, wanted = F.linear(alone.read, W), F.linear(full.read - alone.read, W)
-        else:  # v is to become v_C; the inner activation is that with the context by then
+        else:  # v should become v_C, with the inner activation of the context
             outputs, wanted = block.leave(alone.stream, block.mlp(full.read)), full.stream - alone.stream
         missed += undone(outputs, W, wanted.detach()).square().sum().item()
         asked += wanted.square().sum().item()

@@ -97,7 +97,7 @@ def plus_plus(sample: Sample, eta: float, gamma: float, layers: int = 2) -> Tens
     n, identity = X.shape[1], torch.eye(X.shape[2], dtype=X.dtype)
     change, w, missed = identity.expand(len(X), -1, -1), torch.zeros_like(X[:, 0].unsqueeze(-1)), y
     for _ in range(layers):
-        step = eta / n * X.mT @ missed  # in the inputs as they are now
+        step = eta / n * X.mT @ missed  # with the current inputs
         w = w + change.mT @ step
         missed = missed - X @ step
         now = identity - gamma * X.mT @ X
@@ -166,7 +166,7 @@ def plus_corrected(trial: Trial) -> Measurement:
     sample = regression(trial, trial.size(50, 500), n)
     queries = trial.draw(len(sample.xs), 1, dtype=torch.float64).normal(20, 5)
     answers = (queries @ plus_plus(sample, 0.5, 0.01).unsqueeze(-1)).squeeze(-1)
-    # Every query has a prompt of its own, behind the same examples.
+    # Every query has its own prompt with the same examples.
     xs = torch.cat([sample.xs.unsqueeze(1).expand(-1, 20, -1, -1), queries.unsqueeze(2)], 2).flatten(0, 1)
     ys = torch.cat([sample.ys, torch.zeros_like(sample.ys[:, :1])], 1).repeat_interleave(20, 0)
 

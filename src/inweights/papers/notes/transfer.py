@@ -58,7 +58,7 @@ def risks(
         seen, asked = Prompts(random, prompts, n), Prompts(random, prompts, n)
         shift = int(foreign)
         inputs, truth, line = asked.attended(new.roll(shift, 0)), asked.truth(new), []
-        for w in tasks:  # trained to the end: least squares
+        for w in tasks:  # trained to convergence: least squares
             A = seen.attended(w.roll(shift, 0))
             line.append((inputs @ torch.linalg.solve(A.mT @ A, A.mT @ seen.truth(w)) - truth).square().mean())
         result.append(torch.stack(line))

@@ -161,7 +161,7 @@ def three_layers(trial: Trial) -> Measurement:
     """
     task = Linear(dims=D)
     sample = prompts(trial, task, trial.size(5000, 50_000), N)
-    with torch.enable_grad():  # the best steps are searched for
+    with torch.enable_grad():  # for the search of the best steps
         descent, better = (best_descent(trial, task, N, 3, plus=plus).model(D) for plus in (False, True))
     model = trained(trial, "ahn-3")
     control = build(trial.recipe("ahn-3")).to(sample.xs)

@@ -64,7 +64,7 @@ def steps_needed(trial: Trial, start: Literal["code", "paper"], slack: float) ->
         left = torch.linalg.qr(torch.randn(prompts, examples, dims, dtype=torch.float64, generator=generator))[0]
         right = torch.linalg.qr(torch.randn(prompts, dims, dims, dtype=torch.float64, generator=generator))[0]
         w = torch.randn(prompts, dims, 1, dtype=torch.float64, generator=generator)
-        xs = F.pad((left * values.sqrt()) @ right.mT, (0, 0, 0, 1))  # a query at the end, which nobody asks
+        xs = F.pad((left * values.sqrt()) @ right.mT, (0, 0, 0, 1))  # an unused query at the end
         ys = (xs @ w).squeeze(-1)
         newton = torch.stack([Newton(steps=k, start=start).weights(xs, ys)[:, -1] for k in range(32)])
         at = torch.tensor(sorted({math.ceil(1.05**j) for j in range(200)}))  # up to 16,000
@@ -147,7 +147,7 @@ def newton_construction(steps: int, dims: int) -> LSAModel:
     out[0, 0, m, x], compare[0, 0, x, x] = eye, eye
     for step in range(steps):
         out[step + 1, 0, m, m] = -(2.0 ** (step - 1)) * eye
-    out[-1, 0, y, y] = -(2.0**steps)  # an lsa answers minus the label's entry
+    out[-1, 0, y, y] = -(2.0**steps)  # an lsa predicts minus the label's entry
     compare[1:, 0, x, m] = eye
     model.form.write(out, compare)
     return model
@@ -160,7 +160,7 @@ def descended(xs: Tensor, ys: Tensor, steps: Tensor, rate: float) -> Tensor:
     values, axes = torch.linalg.eigh(grams(xs) / n.unsqueeze(-1))
     b = times(axes.mT, moments(xs, ys) / n)
     left = (1 - rate * values).pow(steps.view(-1, 1, 1, 1))
-    gains = torch.where(values > 1e-12, (1 - left) / values.clamp(min=1e-12), 0.0)  # nothing is learned along the rest
+    gains = torch.where(values > 1e-12, (1 - left) / values.clamp(min=1e-12), 0.0)  # other directions stay 0
     return times(axes, gains * b)
 
 

@@ -146,7 +146,7 @@ class Paths(NamedTuple):
     descent: Tensor
 
 
-@lru_cache(maxsize=5)  # two claims ask for the same
+@lru_cache(maxsize=5)  # two claims use the same paths
 def paths(trial: Trial) -> Paths:
     """The errors of iterative Newton and of gradient descent on linear functions."""
     known, asked = (Linear(dims=5).sample(trial.draw(trial.size(512, 2048), step), 16) for step in (0, 1))

@@ -171,7 +171,7 @@ def as_written(model: Model, examples: Examples, step: float = 1.0) -> Thoughts:
     return made
 
 
-# --- what they are good for ------------------------------------------------------------------------------------------
+# --- evaluation ------------------------------------------------------------------------------------------
 
 
 def right(frame: Frame, before: Sequence[int], asked: Sequence[tuple[str, str]]) -> list[bool]:

@@ -97,13 +97,13 @@ def sherman_morrison(dims: int, penalty: float, *, divides: bool = True) -> Deco
     made = Written(d, 5, {"a": d, "b": 1, "P": square, "r": d, "m": 1, "D": square, "w": d, "answer": 1})
     at = made.at
     rows, columns = torch.arange(d).repeat_interleave(d), torch.arange(d).repeat(d)
-    norm = at["P"][rows == columns].sum(0, keepdim=True)  # |x|², once P is there
+    norm = at["P"][rows == columns].sum(0, keepdim=True)  # |x|², once P is computed
     # P = x xᵀ and r = x y of the example, at the query
     made.move(0, 0, "first", at["x"], at["a"])
     made.move(0, 1, "second", at["y"], at["b"])
     made.multiply(0, at["a"][rows], at["a"][columns], at["P"])
     made.multiply(0, at["a"], at["b"].expand(d, -1), at["r"])
-    # The carriers grow by s = 1 + |x|²/λ; m = |x|² s will be read as |x|², to take that back.
+    # The carriers are multiplied by s = 1 + |x|²/λ; m = |x|² s will be read as |x|², to undo that.
     made.add(1, norm, at["m"])
     made.multiply(1, norm / penalty**0.5, norm / penalty**0.5, at["m"], size=d / penalty**0.5)
     if divides:

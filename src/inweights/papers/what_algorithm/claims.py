@@ -19,7 +19,7 @@ from inweights.papers.what_algorithm._written import sherman_morrison as written
 
 DIMS, POINTS = 5, 16
 DEPTHS = (1, 2, 4, 8)
-# σ, the deviation of the noise, and τ, that of the weights, with which each was trained.
+# σ, the standard deviation of the noise, and τ, that of the weights, in the training of each.
 RIDGES = {
     "ridge-0.5": (0.5, 1.0), "ridge-1": (1.0, 1.0), "ridge-2": (2.0, 1.0),
     "ridge-1-narrow": (1.0, 0.5), "ridge-1-wide": (1.0, 2.0),
@@ -208,4 +208,4 @@ def apart(one: Tensor, other: Tensor) -> float:
     return (one - other).square().mean().item() / DIMS
 
 
-# What is inside of a model comes after what it answers.
+# Claims about hidden states come after those about predictions.

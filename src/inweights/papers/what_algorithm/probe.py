@@ -130,7 +130,7 @@ def probed(trial: Trial, fit: Tensor, test: Tensor, known: Tensor, wanted: Tenso
     """R² for each target and layer, of probes fitted to the states `fit` and evaluated on `test`, `(layers, prompts,
     points, width)`; `known` and `wanted` are `(targets, prompts, dims)`."""
     middle, spread = fit.mean((1, 2), keepdim=True), fit.std((1, 2), keepdim=True).clamp(min=1e-6)
-    # Points before prompts: what a step takes is then in one piece for each point.
+    # Points before prompts: the data of a step is then contiguous for each point.
     fit, test = (((h - middle) / spread).transpose(1, 2).contiguous() for h in (fit, test))
     mean, scale = known.mean(1, keepdim=True), known.std(1, keepdim=True)  # (targets, 1, dims)
     with torch.random.fork_rng(devices=[]):
