@@ -176,7 +176,7 @@ def test_what_was_made_of_a_file_is_kept_with_its_own_hash(tmp_path: Path) -> No
     assert not intact(path)
 
 
-def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_location_is_configurable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert cache() == tmp_path / "cache"
     monkeypatch.delenv("INWEIGHTS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")

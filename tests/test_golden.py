@@ -130,7 +130,7 @@ def test_a_folded_adapter_gives_the_logits_that_it_gave(bases: dict[str, iw.Mode
         assert far(logits(model, prompt), expected["folded"]) > 1e-3
 
 
-def test_the_card_of_an_adapter_says_what_it_said(bases: dict[str, iw.Model], tmp_path: Path) -> None:
+def test_the_card_of_an_adapter_is_unchanged(bases: dict[str, iw.Model], tmp_path: Path) -> None:
     said = says("fold/adapter/inweights.json")
     card = iw.load_fold(GOLDEN / "fold" / "adapter", bases["llama"]).card
     assert said.pop("format") == "inweights-fold-1"
@@ -260,7 +260,7 @@ def test_results_of_the_ledger_are_read(tmp_path: Path) -> None:
         read_entries(tmp_path / "results.jsonl", "write it again")
 
 
-def test_what_a_trial_found_is_read(tmp_path: Path) -> None:
+def test_the_result_of_a_trial_is_read(tmp_path: Path) -> None:
     said = says("ledger/expected.json")["trial"]
     kept = read_trial(GOLDEN / "ledger" / "trial.json")
     assert kept is not None

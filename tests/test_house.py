@@ -249,7 +249,7 @@ def test_help_answers_quickly() -> None:
     assert best < 0.6
 
 
-def test_the_stub_says_what_the_package_has() -> None:
+def test_the_stub_matches_the_package() -> None:
     stub = ast.parse((SRC / "__init__.pyi").read_text())
     named = {a.asname for node in stub.body if isinstance(node, ast.ImportFrom) for a in node.names}
     annotated = {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
@@ -296,7 +296,7 @@ def test_the_readme_shows_both_commands_and_pictures_that_exist() -> None:
         assert (ROOT / link).exists(), link
 
 
-def test_the_python_of_the_readme_runs_and_prints_what_it_says() -> None:
+def test_the_python_of_the_readme_runs_and_prints_the_stated_output() -> None:
     """Every ```python block of the README and of docs/python.md is run; `# prints …` is what it prints."""
     pages = (ROOT / "README.md").read_text() + (ROOT / "docs" / "python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)

@@ -54,7 +54,7 @@ def test_what_repeats_another_claim_is_shown_and_not_counted(monkeypatch: pytest
     assert [c["repeats"] for c in found["claims"]] == [None, "dherin-theorem"]
 
 
-def test_the_readme_says_how_many_claims_count() -> None:
+def test_the_readme_states_the_number_of_claims() -> None:
     (said,) = re.findall(r"the ledger: (\d+) claims", (Path(__file__).parents[2] / "README.md").read_text())
     assert int(said) == sum(not c.uncounted for c in load_all().values())
 
@@ -80,7 +80,7 @@ def test_a_run_gives_verdicts_figures_and_a_file(tmp_path: Path) -> None:
     assert lines == ["dherin-theorem", "note-attention-demo", "dherin-corollary"]
 
 
-def test_show_tells_all_about_a_claim() -> None:
+def test_show_prints_all_about_a_claim() -> None:
     said = " ".join(CliRunner().invoke(app, ["claims", "show", "akyurek-phases"]).stdout.split())
     claim = load_all()["akyurek-phases"]
     asked = {name: str(c) for name, c in criteria()["akyurek-phases"].quantities.items()}
@@ -113,7 +113,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
     return entry
 
 
-def test_the_record_says_what_has_changed_since(record: Entry) -> None:
+def test_changes_since_the_record_are_shown(record: Entry) -> None:
     """In the list and of the claim itself, for people and for programs."""
     listed = CliRunner().invoke(app, ["claims", "list", "dherin"]).stdout
     assert "PASS (code below the ledger changed since)" in " ".join(listed.split())
@@ -127,7 +127,7 @@ def test_the_record_says_what_has_changed_since(record: Entry) -> None:
     assert (last["changed_since"], last["made_with"]) == (True, record.made_with)
 
 
-def test_what_has_to_be_trained_is_said_and_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_models_are_reported_and_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim whose models the zoo does not have is not run, quick or not, unless one asks for the training."""
 
     def measure(trial: Trial) -> Measurement:
@@ -190,7 +190,7 @@ def test_what_cannot_be_run_does_not_take_the_place_of_a_verdict(
 
 
 @pytest.mark.parametrize("damage", [b'{"id": "x"', b"[" * 200_000, b"{}", b"[]", b"\xff", b""])
-def test_damaged_results_are_said_before_any_work(
+def test_damaged_results_are_reported_before_any_work(
     damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = Entry("dherin-theorem", Verdict.PASS)
@@ -230,7 +230,7 @@ def test_on_a_terminal_a_run_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys:
     assert any("2 claims waiting; under way: dherin-theorem" in line for line in shown)
 
 
-def test_the_help_says_when_a_run_ends_with_1() -> None:
+def test_the_help_states_when_a_run_exits_with_1() -> None:
     said = " ".join(re.sub(r"[^\w ]", " ", CliRunner().invoke(app, ["claims", "run", "--help"]).stdout).split())
     assert "the verdict of an exact claim is not the recorded one" in said
 

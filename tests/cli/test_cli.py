@@ -187,7 +187,7 @@ def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 TEXTS = ("--context", "My name is Bob. I live in Rome. ", "--query", "I live in")
 
 
-def test_verify_proves_and_says_so() -> None:
+def test_verify_proves_and_prints_pass() -> None:
     found = json.loads(run("verify", *TEXTS, "--dtype", "float64", "--json").stdout)
     assert found["verdict"] == "PASS"
     assert found["max_abs_logit_error"] <= 1e-9

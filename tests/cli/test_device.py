@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(where)
 
 
-def test_the_choice_of_auto_is_said_to_people(folder: str) -> None:
+def test_the_choice_of_auto_is_printed(folder: str) -> None:
     done = CliRunner().invoke(app, ["verify", "--model", folder, *ASK])
     assert done.exit_code == 0
     assert done.stderr.startswith(f"Device: {HERE}")

@@ -35,7 +35,7 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "error", [RuntimeError("a defect"), KeyError("k"), RecursionError("deep"), AssertionError(), EOFError("end")]
 )
-def test_an_internal_error_says_how_to_report_it(
+def test_an_internal_error_prints_how_to_report_it(
     error: Exception, run: Run, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inweights.bench, "load", broken(error))

@@ -84,7 +84,7 @@ def test_every_task_has_its_rivals(name: str) -> None:
         assert min(found, key=found.__getitem__) == BEST[name], found
 
 
-def test_the_rival_of_scaled_weights_knows_their_scale() -> None:
+def test_the_baseline_of_scaled_weights_uses_their_scale() -> None:
     """σ²/τ² has the least error of all penalties, the one of weights of scale 1 among them."""
     task = TASKS.make("scaled", dims=8, noise=2.0, spread=0.5)
     others = {str(p): Ridge(penalty=p) for p in (1.0, 4.0, 64.0)}

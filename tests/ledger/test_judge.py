@@ -101,7 +101,7 @@ def test_a_sabotaged_control_never_passes(id: str) -> None:
             assert judged[name].why == "the control did not fail"
 
 
-def test_every_change_says_why_and_what_had_been_seen() -> None:
+def test_every_change_has_a_reason_and_the_results_seen() -> None:
     assert changes()
     for change in changes():
         assert change.claim in criteria() or change.now.startswith("deleted")

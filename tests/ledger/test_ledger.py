@@ -209,7 +209,7 @@ def test_what_is_repeated_exists_and_counts() -> None:
     assert {c.id: c.repeats for c in known.values() if c.repeats and known[c.repeats].uncounted} == {}
 
 
-def test_a_claim_that_breaks_says_where(counted: Any) -> None:
+def test_a_claim_that_raises_reports_the_line(counted: Any) -> None:
     counted.found = ZeroDivisionError("oops")
     found = entry()
     assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
@@ -222,7 +222,7 @@ def test_a_precondition_makes_it_inconclusive(monkeypatch: pytest.MonkeyPatch, c
     assert (found.verdict, found.why) == (Verdict.INCONCLUSIVE, "A(x) is 0")
 
 
-def test_a_sabotaged_control_is_found_out(counted: Any) -> None:
+def test_a_sabotaged_control_is_detected(counted: Any) -> None:
     counted.found = Measurement({"error": (1e-12, 1e-12)})
     found = entry()
     assert found.verdict is Verdict.INCONCLUSIVE
@@ -258,7 +258,7 @@ def test_remarks_are_on_the_page(counted: Any, monkeypatch: pytest.MonkeyPatch) 
     assert "**PASS**.\n\nBecause.\n" in page({ID: entry()})
 
 
-def test_a_claim_says_all_that_it_must() -> None:
+def test_a_claim_needs_a_complete_docstring() -> None:
     with pytest.raises(ValueError, match="no measured, control, settings"):
 
         @claim("test-silent", DHERIN, "nowhere")

@@ -76,7 +76,7 @@ def test_what_an_entry_was_made_with_is_that_of_its_trials(monkeypatch: pytest.M
     assert counted.calls == 3
 
 
-def test_versions_and_hardware_are_told() -> None:
+def test_versions_and_hardware_are_recorded() -> None:
     found = made_with("cpu")
     assert set(found) == {"inweights", "torch", "transformers", "python", "machine"}
     assert f"{torch.get_num_threads()} thread" in found["machine"]
@@ -121,7 +121,7 @@ def test_the_hash_of_models_is_that_of_those_needed(monkeypatch: pytest.MonkeyPa
     assert _code.models(("smollm2",)) != fetched
 
 
-def test_models_that_are_only_told_about_count_too(counted: Any) -> None:
+def test_models_that_are_only_reported_on_are_hashed_too(counted: Any) -> None:
     found = entry(quick=False)
     CLAIMS[ID] = replace(CLAIMS[ID], tells=("linear-5",))
     assert found.stale == "the trained models have changed since"

@@ -150,7 +150,7 @@ def test_answers_without_a_hash_are_refused(tmp_path: Path) -> None:
     assert accepted(bare, job).outcome == "broken"  # type: ignore[arg-type]
 
 
-def test_a_trial_stops_training_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_stops_when_its_caller_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
 
     def nobody_is_left() -> None:

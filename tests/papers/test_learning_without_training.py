@@ -87,7 +87,7 @@ def test_an_update_that_serves_every_token_fails(
     assert verdict("dherin-last-token", 1)[0] is Verdict.FAIL
 
 
-def test_an_update_that_misses_its_own_token_tells_nothing_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_that_fails_on_its_own_token_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "absorb", lambda *args: absorb(*args).random_like(9))
     with pytest.raises(UnmetError, match="at the last token"):
         CLAIMS["dherin-last-token"].measure(Trial(0))
@@ -144,7 +144,7 @@ def test_a_control_that_is_no_different_is_never_a_pass(
     assert {j.why for j in judged.values()} == {"the control did not fail"}
 
 
-def test_changes_are_found_without_a_formula() -> None:
+def test_changes_are_computed_without_a_formula() -> None:
     # float64
     block, context, query = block_and_prompts(Trial(3), 4)
     wanted, nothing = block(context, query).detach(), context[:, :0]

@@ -101,7 +101,7 @@ def test_layers_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize("id", MEASURED)
-def test_what_the_theorems_say_is_found_where_it_was_written(id: str, stand_in: Stand, verdict: Judge) -> None:
+def test_constructed_weights_pass_the_claims(id: str, stand_in: Stand, verdict: Judge) -> None:
     """Weights of float32, measured in float64; the bounds are those of the criteria."""
     stand_in(THEIRS)
     found, judged = verdict(id)
@@ -109,7 +109,7 @@ def test_what_the_theorems_say_is_found_where_it_was_written(id: str, stand_in: 
 
 
 @pytest.mark.parametrize(("id", "recipe"), MEASURED.items())
-def test_and_not_where_nothing_was_learned(
+def test_untrained_weights_fail_the_claims(
     id: str, recipe: str, stand_in: Stand, untrained: Make, verdict: Judge
 ) -> None:
     """What was not trained fails, as far as its control does: one that is as good would be inconclusive."""

@@ -44,7 +44,7 @@ def test_there_are_many_of_them() -> None:
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_no_claim_passes_with_one_world_for_both(id: str) -> None:
+def test_no_claim_passes_if_value_and_control_are_the_same(id: str) -> None:
     """One quantity at a time, the others being as they were found. With the claim's world on both sides, a claim that
     passes is no failure either: its control did not fail, and that is said."""
     needed, found = criteria()[id], measured(id)

@@ -96,7 +96,7 @@ def test_least_squares_at_most_numbers_of_examples_is_not_enough() -> None:
     assert verdict("garg-linear", {"depth-8": Gap()}) is Verdict.FAIL
 
 
-def test_what_is_bad_everywhere_has_not_learned_other_orthants() -> None:
+def test_a_predictor_that_is_bad_everywhere_fails_on_other_orthants() -> None:
     """Always answering 0 loses nothing by the shift, but has nothing to lose."""
     found = what_can.orthants(Instead(0, given={"depth-8": Zero()})).quantities
     assert torch.as_tensor(found["lost"][0]).mean().abs() < 0.2
@@ -149,7 +149,7 @@ def test_gradients_of_answers_are_the_weights() -> None:
     assert verdict("garg-gradient", {"depth-8": linear(Averaging())}) is Verdict.FAIL
 
 
-def test_a_model_of_the_papers_size_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_the_papers_size_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the first trial alone, for it was trained once; a stand-in that knows least squares has all that is known."""
 
     class Large:

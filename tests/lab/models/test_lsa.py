@@ -94,7 +94,7 @@ def test_the_start_is_the_papers() -> None:
     assert weights.abs().max() < 2.4 * weights.std()
 
 
-def test_what_cannot_be_written_is_said() -> None:
+def test_impossible_constructions_are_errors() -> None:
     with pytest.raises(InputError, match=r"^There are 2 step sizes, but 3 layers with weights of their own\.$"):
         gd_construction(model(layers=3), [0.1, 0.2], 5)
     with pytest.raises(InputError, match=r"model lsa alone\.$"):

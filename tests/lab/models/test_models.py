@@ -202,7 +202,7 @@ def test_the_same_seed_gives_the_same_weights(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), FIRST.items())
-def test_order_matters_just_where_it_is_known(name: str, kind: str) -> None:
+def test_order_is_ignored_only_by_encoders_without_positions(name: str, kind: str) -> None:
     learner, xs, ys = case(name, kind)
     turned = torch.tensor([*range(POINTS - 2, -1, -1), POINTS - 1])
     before, after = learner(xs, ys)[:, -1], learner(xs[:, turned], ys[:, turned])[:, -1]

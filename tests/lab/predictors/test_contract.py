@@ -72,12 +72,12 @@ def test_a_single_point_is_answered_without_examples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_answers_know_the_examples_before_and_nothing_else(name: str) -> None:
+def test_predictions_depend_only_on_the_examples_before(name: str) -> None:
     assert leak(make(name), *draw(name)) < 1e-10  # float64; the network's and the tree's are sums in another order
 
 
 @pytest.mark.parametrize("name", sorted(set(PREDICTORS) - {"zero"}))
-def test_answers_do_know_the_examples_before(name: str) -> None:
+def test_predictions_do_depend_on_the_examples_before(name: str) -> None:
     """Else the test above would pass for nothing."""
     xs, ys = draw(name)
     other = ys.clone()

@@ -185,7 +185,7 @@ def ask(*arguments: str) -> tuple[int, str, BaseException | None]:
     return done.exit_code, done.stdout, done.exception
 
 
-def test_a_failed_cell_is_said_and_stops_no_other(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_failed_cell_is_reported_and_stops_no_other(tmp_path: Path, arguments: list[str]) -> None:
     small = arguments[: arguments.index("--grid")]
     out = ("--out", str(tmp_path), "--jobs", "1", "--prompts", str(PROMPTS))
     code, text, _ = ask(*small, "--grid", "rate=1e6,1e-3", *out, "--json")

@@ -40,7 +40,7 @@ def test_nothing_waits_for_the_device(name: str) -> None:
 @pytest.mark.parametrize(
     "wait", [lambda x: x.sum().item(), lambda x: x[x > 0], lambda x: x + torch.ones(3), lambda x: bool(x.any())]
 )
-def test_waiting_is_found_out(wait: Callable[[Tensor], object]) -> None:
+def test_synchronisation_is_detected(wait: Callable[[Tensor], object]) -> None:
     with pytest.raises((RuntimeError, NotImplementedError)):
         wait(torch.zeros(3, device="meta"))
 

@@ -52,7 +52,7 @@ def test_a_place_has_one_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_row_does_not_know_its_batch(name: str) -> None:
+def test_a_row_does_not_depend_on_its_batch(name: str) -> None:
     """To rounding: a product of other size may add in another order."""
     many, one = tensors(sample(name)), tensors(sample(name, rows=1, first=4))
     for key, value in many.items():
@@ -291,7 +291,7 @@ def test_every_setting_is_checked(name: str) -> None:
     TASKS.make(name)
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(InputError) as error:
         TASKS.make("sparse", dims=0, noise=-1.0)
     assert str(error.value).splitlines() == [
@@ -301,6 +301,6 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     ]
 
 
-def test_retrieval_says_how_many_points_it_needs() -> None:
+def test_retrieval_reports_the_number_of_points_it_needs() -> None:
     with pytest.raises(InputError, match="`points` is 16, but must be above `pairs`, 16"):
         sample("retrieval", points=16)

@@ -116,7 +116,7 @@ def test_float16_has_the_gradient_of_float32() -> None:
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "muon"])
-def test_a_step_whose_gradients_overflow_moves_nothing(optimiser: str) -> None:
+def test_a_step_with_overflowing_gradients_changes_nothing(optimiser: str) -> None:
     run = made("decoder", "precision=float16", f"optimiser={optimiser}", "decay=0.1")
     assert run.scaler is not None
     run.advance()
@@ -165,7 +165,7 @@ def test_a_captured_step_is_the_same_step(small: Recipe, optimiser: str, begun: 
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
-def test_what_cannot_be_known_is_not_trained_on() -> None:
+def test_unpredictable_points_are_not_trained_on() -> None:
     """Outliers are left out of the loss: other labels of theirs change nothing."""
     task = TASKS.make("many-outliers", dims=3)
     sample = task.sample(Draw(0, 0, 16), 9)

@@ -20,7 +20,7 @@ KEPT = measured.read()
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_model_is_by_its_recipe_and_as_good_as_it_says(name: str) -> None:
+def test_a_model_matches_its_recipe_and_its_stated_errors(name: str) -> None:
     """Its quality was measured when its file and its answers were what they are today: see `measured.py`."""
     model, recipe, _ = trained(name)
     base, _, seed = name.partition("@")
@@ -122,7 +122,7 @@ def test_what_is_not_trained_is_named_with_its_command(tmp_path: Path, monkeypat
         find("begun")
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+def test_the_error_for_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(InputError, match=r"no trained model 'lsa-11': the zoo has .*lsa-1"):
         find("lsa-11")
 
