@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def works_or_hangs(work):
 
 
 class Doomed:
-    """A second node of a cluster, which does its work and never says so, until it is killed."""
+    """A second node of a cluster, which does its work and never returns the results, until it is killed."""
 
     def __init__(self, cluster: Any) -> None:
         self.cluster, self.node = cluster, cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
         self.lost: list[str] = []
 
     def kill(self) -> None:
-        """To be called after the first answer: by then it has worked."""
+        """To be called after the first result: by then the node has done some work."""
         self.cluster.remove_node(self.node, allow_graceful=False)
 
 
 @pytest.fixture
 def doomed(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doomed:
-    """For work whose folder is somewhere under `tmp_path`. `lost` is how the loss of an answer was noticed."""
+    """For work with a folder under `tmp_path`. `lost` is the error by which the loss of a result was noticed."""
     import ray
 
     from inweights.engines import _ray

@@ -1,4 +1,4 @@
-"""`inweights claims`: what it lists, what it runs, and how it ends."""
+"""`inweights claims`: its lists, its runs, and its exit codes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_show_prints_all_about_a_claim() -> None:
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
-    """A record of one claim, that was made with other code below the ledger, and a remark on it."""
+    """A record of one claim that was made with other code below the ledger, and a remark on it."""
     claim = load_all()["dherin-theorem"]
     asked = {name: str(c) for name, c in criteria()[claim.id].quantities.items()}
     entry = Entry(
@@ -114,7 +114,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
 
 
 def test_changes_since_the_record_are_shown(record: Entry) -> None:
-    """In the list and of the claim itself, for people and for programs."""
+    """In the list and for the claim itself, as text and as JSON."""
     listed = CliRunner().invoke(app, ["claims", "list", "dherin"]).stdout
     assert "PASS (code below the ledger changed since)" in " ".join(listed.split())
     shown = " ".join(CliRunner().invoke(app, ["claims", "show", record.id]).stdout.split())
@@ -128,7 +128,7 @@ def test_changes_since_the_record_are_shown(record: Entry) -> None:
 
 
 def test_missing_models_are_reported_and_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A claim whose models the zoo does not have is not run, quick or not, unless one asks for the training."""
+    """A claim that needs models missing in the zoo is not run, quick or not, without `--train`."""
 
     def measure(trial: Trial) -> Measurement:
         trial.trained("linear-5")
@@ -207,7 +207,7 @@ def test_damaged_results_are_reported_before_any_work(
 
 
 def test_on_a_terminal_a_run_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """One row for each claim, never wrapped; what is in brackets is no markup."""
+    """One row for each claim, never wrapped; brackets are not read as markup."""
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "60")):
         monkeypatch.setenv(name, value)
     ids = ["dherin-theorem", "dherin-corollary", "dherin-scalar"]

@@ -1,4 +1,4 @@
-"""`inweights data`: what there is, and fetching it."""
+"""`inweights data`: the list and the download of data sets."""
 
 from __future__ import annotations
 

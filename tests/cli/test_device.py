@@ -1,4 +1,5 @@
-"""`--device` and memory at the door: what is chosen is said, and what is not here or does not fit is refused."""
+"""`--device` and memory on the command line: the choice is printed, and a device that is missing or too small is an
+error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`inweights lab show`: what a name stands for."""
+"""`inweights lab show`: descriptions of the names of the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a claim reaches below the ledger, by all the ways of code, and wherever it stands."""
+"""What a claim reaches below the ledger, by all kinds of references, independent of locations."""
 
 from __future__ import annotations
 

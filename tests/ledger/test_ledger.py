@@ -1,4 +1,4 @@
-"""The ledger makes trials once, keeps them, trusts nothing that is damaged, and says what it could not run."""
+"""The ledger runs trials once, caches them, ignores damaged files, and reports what it could not run."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_what_the_criteria_do_not_ask_for_is_a_broken_claim(counted: Any) -> Non
 
 
 def test_two_trials_that_need_one_model_train_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second waits for the first, in another process or, as here, in another thread, and then finds it there."""
+    """The second waits for the first, in another process or, as here, in another thread, and then uses its result."""
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
     waited, steps = threading.Event(), []
 
@@ -163,7 +163,7 @@ def test_a_damaged_training_in_the_cache_is_made_anew(tmp_path: Path, monkeypatc
 
 
 def test_a_training_that_fails_is_not_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was saved of it is whole, and stays."""
+    """Its checkpoint is intact, and kept."""
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
     times: list[Path] = []
 

@@ -1,4 +1,5 @@
-"""Von Oswald et al. 2023: what is exact holds; what trained models are measured with tells descent from what is not."""
+"""Von Oswald et al. 2023: exact claims hold; the measurements of trained models distinguish descent from other
+algorithms."""
 
 from __future__ import annotations
 
@@ -202,7 +203,7 @@ def test_constructed_descent_passes_the_claims(id: str, stand_in: Stand, verdict
 
 @pytest.mark.parametrize("id", MEASURED)
 def test_untrained_weights_fail_the_claims(id: str, stand_in: Stand, untrained: Make, verdict: Judge) -> None:
-    """Untrained weights in place of all that was to be learned: the claim fails, and is not merely left open."""
+    """Untrained weights in place of trained ones: the claim fails, and is not merely inconclusive."""
     # Of heads, linear attention is the control: one that has learned.
     names = ("softmax-2",) if id == "oswald-softmax-heads" else (*LEARNED, CONTROL)
     stand_in(DESCENT | {name: untrained(name) for name in names})

@@ -1,4 +1,4 @@
-"""The claims of *Learning without training*: the exact ones as a whole, the others on parts whose answer is known."""
+"""The claims of *Learning without training*: the exact ones as a whole, the others on parts with known results."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_control_of_the_last_token_that_does_not_fail_is_seen(
 
 
 def test_every_unit_counts(verdict: Callable[..., tuple[Verdict, object]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A single prompt whose control does not fail is seen."""
+    """A single prompt with a control that does not fail is detected."""
 
     def lucky(block: ContextualBlock, context: Tensor, query: Tensor) -> Changes:
         context = context.clone()
@@ -258,7 +258,7 @@ def test_averaging_makes_increments_vanish_and_adding_up_does_not(small: experim
 
 
 def found_as(monkeypatch: pytest.MonkeyPatch, block: ContextualBlock, **losses: list[float]) -> None:
-    """From then on, training gives this block, and was seen to have these losses."""
+    """Makes training return this block, with these losses."""
     named: dict[str, list[float]] = {"context": [], "update": [], "random update": []} | {
         k.replace("_", " "): v for k, v in losses.items()
     }

@@ -1,4 +1,4 @@
-"""*Equivalence in modern blocks*: what is exact holds, and the measurements can tell what is not."""
+"""*Equivalence in modern blocks*: exact claims hold, and the measurements detect what is not exact."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def test_a_patch_that_misses_its_output_controls_is_seen() -> None:
 
 
 def test_perturbations_are_corrected_by_patches_solved_on_them() -> None:
-    """Tiny Llama, float64. Without noise nothing is off (1e-12). With it, patches that know it leave after every block
-    that block's own noise and no more; patches that know none, or another, let it grow."""
+    """Tiny Llama, float64. Without noise nothing is off (1e-12). With it, patches solved with this noise leave only the
+    block's own noise after every block; patches solved without noise, or with other noise, let it grow."""
     model = random_model(Trial(0), "llama")
     prompt = last_token(model, random_ids(Trial(0), 1)[0])
     assert float(disturbed_errors(prompt, 0.0, [1, 2]).ideal.max()) < 1e-12

@@ -1,4 +1,4 @@
-"""What the notes say of algorithms that are chosen, of conferences, and of tasks that were not trained on."""
+"""Claims of the notes about algorithm selection, conferences, and new tasks."""
 
 from __future__ import annotations
 

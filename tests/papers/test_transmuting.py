@@ -80,7 +80,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def echo(model: Model) -> Task:
-    """Queries whose right answers are the first two letters that the prompted model says."""
+    """Queries with the first two letters of the prompted model's answer as the correct answers."""
     context, queries = "A context that matters.\n", tuple(f"Query {i}:" for i in range(12))
     heard = answered(Frame.of(model, context, chat=False), queries, new=8, temperature=0.0)
     answers = [model.tokenizer.decode(ids[:2]) for ids in heard.answers]
@@ -196,7 +196,7 @@ def test_an_instruction_without_gain_is_reported(echo: Task) -> None:
 
 @pytest.fixture
 def told(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> on_model.Told:
-    """A task that the claims on words are given in the place of theirs, which the model answers as prompted."""
+    """A task used by the claims on words in place of theirs, with the prompted model's answers as correct ones."""
     other = replace(echo, context="Something else, of no use.\n")
     told = on_model.Told.of(model, echo, other)
     columns = told.unpatched()

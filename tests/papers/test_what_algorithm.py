@@ -128,7 +128,7 @@ def test_phases(depths: tuple[Predictor, ...], wanted: Verdict, stand_in: Stand,
 
 
 def test_one_training_without_all_phases_is_enough_to_fail(stand_in: Stand, verdict: Judge) -> None:
-    """Four of five are in order; a mean would not tell."""
+    """Four of five are in order; a mean would not detect it."""
     shallow = {True: STEP, False: Ridge(penalty=0.5)}
     makers = {"depth-1": lambda trial: shallow[trial.seed != 3], "depth-2": lambda _: Ridge(penalty=0.5)}
     stand_in(makers | dict.fromkeys(("depth-4", "depth-8"), lambda _: OLS()))

@@ -30,7 +30,8 @@ from inweights.papers.what_can import claims as what_can
 
 @pytest.fixture(autouse=True)
 def _no_large_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decoder of the paper's size is slow, and no verdict hangs on it; what is told of it has a test of its own."""
+    """The decoder of the paper's size is slow, and no verdict depends on it; its reported numbers have a separate
+    test."""
     monkeypatch.setattr(zoo, "seeded", lambda name, seed: None)
 
 
@@ -52,7 +53,7 @@ def verdict(id: str, given: dict[str, Any]) -> Verdict:
 
 
 class Told:
-    """Answers right, apart from a part of each label."""
+    """Predictions that are correct except for a part of each label."""
 
     def __init__(self, off: float) -> None:
         self.off = off
@@ -119,7 +120,7 @@ def test_a_network_is_as_good_as_itself() -> None:
 
 
 def test_a_bump_without_noise_is_no_double_descent() -> None:
-    """A model whose error goes up around d examples whatever the labels are."""
+    """A model with an error that rises around d examples for any labels."""
 
     class Bumpy(OLS):
         def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
@@ -137,7 +138,7 @@ def test_a_bump_is_seen() -> None:
 
 
 def linear(predictor: LinearPredictor) -> Callable[[Tensor, Tensor], Tensor]:
-    """A model whose answers are linear in the query."""
+    """A model with predictions linear in the query."""
     return lambda xs, ys: (predictor.weights(xs.detach(), ys) * xs).sum(-1)
 
 
@@ -150,7 +151,7 @@ def test_gradients_of_answers_are_the_weights() -> None:
 
 
 def test_a_model_of_the_papers_size_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the first trial alone, for it was trained once; a stand-in that knows least squares has all that is known."""
+    """In the first trial only, as it was trained once; least squares in its place has a cosine of 1."""
 
     class Large:
         def to(self, device: str) -> Large:

@@ -1,4 +1,4 @@
-"""One update for many tokens: exact where it can be, and honest where it cannot."""
+"""One update for many tokens: exact where possible, and reported as inexact otherwise."""
 
 from __future__ import annotations
 

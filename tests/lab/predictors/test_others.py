@@ -107,7 +107,8 @@ def test_labels_of_both_conventions_are_the_same_classes(prompt: Prompt) -> None
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
 def test_the_tree_is_that_of_scikit_learn(depth: int, signs: bool) -> None:
-    """On prefixes of at least 40 examples with at least 5 in a leaf: with fewer, questions tie, and theirs draws."""
+    """On prefixes of at least 40 examples with at least 5 in a leaf: with fewer, splits tie, and scikit-learn chooses
+    at random."""
     draw = Draw(11, 0, 3, dtype=torch.float64)
     xs = draw.normal(60, 6)
     ys = torch.where(xs[..., 0] > 0.2, xs[..., 1].sign(), 2 * (xs[..., 2] > -0.3)) + 0.3 * draw.normal(60)
@@ -140,7 +141,8 @@ def test_the_tree_learns_a_tree() -> None:
 
 
 def test_networks_are_independent_of_inputs_with_the_same_seed() -> None:
-    """Normal numbers are made of the bits of uniform ones: of the same bits, squares of inputs would tell weights."""
+    """Normal numbers are made of the bits of uniform ones: with the same bits, squares of inputs would determine
+    weights."""
     xs = Draw(0, 0, 400).normal(8, 4)
     first = Network(hidden=16, seed=0).start(xs)[0].flatten(1)
     squares = (xs.flatten(1)[:, :16].square() + xs.flatten(1)[:, 16:].square()).flatten()
@@ -220,7 +222,7 @@ def test_validation_is_its_loop(prompt: Prompt, tree: RegressionTree | Nearest) 
 
 
 def test_validation_selects_the_penalty_for_the_noise() -> None:
-    """Bai et al.'s experiment: 20 dimensions, 40 examples, w ~ N(0, I/20), noise 0.1 or 1. The right one of two
+    """Bai et al.'s experiment: 20 dimensions, 40 examples, w ~ N(0, I/20), noise 0.1 or 1. The better one of two
     penalties is chosen in more than 80 of 100 prompts."""
     among = (Ridge(penalty=0.2), Ridge(penalty=20.0))
     for noise, right in ((0.1, 0), (1.0, 1)):

@@ -1,4 +1,4 @@
-"""The small experiments of the lab: the task, the training, and what is measured of both."""
+"""The small experiments of the lab: the task, the training, and their measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps on local processes: what they give, what they keep, and what happens when something dies."""
+"""Sweeps on local processes: their results, their files, and failures of processes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ app()
 
 
 def started(*arguments: str) -> subprocess.Popen[bytes]:
-    """The command in a process group of its own."""
+    """The command in a separate process group."""
     return subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], start_new_session=True)
 
 

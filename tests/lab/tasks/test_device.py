@@ -29,7 +29,7 @@ def tensors(of: Sample) -> list[Tensor]:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_nothing_waits_for_the_device(name: str) -> None:
-    """A meta device has no numbers: to look at one, to let it decide a shape, or to mix devices is an error."""
+    """A meta device has no values: reading one, using one for a shape, or mixing devices is an error."""
     step = torch.zeros((), dtype=torch.int64, device="meta")
     made = tensors(sample(name, Draw(3, step, ROWS, device="meta")))
     here = tensors(sample(name, Draw(3, 0, ROWS)))

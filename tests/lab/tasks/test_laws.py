@@ -1,4 +1,4 @@
-"""Each task's own law, by statistics with fixed seeds or by recomputing; each with a control that fails."""
+"""The distribution of each task, by statistics with fixed seeds or by recomputing; each with a control that fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sample(name: str, rows: int, points: int, *, seed: int = 11, step: int = 0, 
 
 
 def fits(values: Tensor, law: str, *args: float) -> bool:
-    """Whether values could be drawn from a law of scipy's, by Kolmogorov and Smirnov."""
+    """Whether values fit a distribution of scipy, by the Kolmogorov-Smirnov test."""
     return bool(stats.kstest(values.flatten().numpy(), law, args).pvalue > LIKELY)
 
 
@@ -110,7 +110,7 @@ def test_renormalised_labels_have_the_scale_of_clean_ones() -> None:
 
 
 def test_shuffled_labels_are_independent_of_the_query() -> None:
-    """float64, 4,000 prompts: the step of descent that examples call for does not go with the label; it does where
+    """float64, 4,000 prompts: the gradient step of the examples does not correlate with the label; it does if all
     labels are of one function."""
 
     def correlation(name: str) -> float:

@@ -1,4 +1,4 @@
-"""Trainings that stop, in all ways they can, and go on."""
+"""Trainings that are stopped in different ways, and resumed."""
 
 from __future__ import annotations
 

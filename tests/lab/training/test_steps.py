@@ -1,4 +1,4 @@
-"""What a step does: its rate, its direction, and the average of the weights."""
+"""A training step: its rate, its direction, and the average of the weights."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_compiled_step_is_the_same_step(small: Recipe) -> None:
 @pytest.mark.parametrize("optimiser", ["adam", "muon"])
 @pytest.mark.parametrize("begun", [0, 3])
 def test_a_captured_step_is_the_same_step(small: Recipe, optimiser: str, begun: int) -> None:
-    """A CUDA graph leaves no trace of its making, in a training that begins and in one that goes on."""
+    """Capturing a CUDA graph changes no state, in a new training and in a resumed one."""
     recipe = changed(small, [f"optimiser={optimiser}", "average=3", "schedule=constant"])
     plain, graph = (Run(recipe, Processes("cuda"), compiled=False) for _ in range(2))
     plain._advance = plain._one_step

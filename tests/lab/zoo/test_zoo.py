@@ -1,4 +1,4 @@
-"""The zoo: every model is by a committed recipe, and as good as it says."""
+"""The zoo: every model has a committed recipe, and its stated errors."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_error_for_an_unknown_name_suggests_the_nearest() -> None:
 
 
 def test_the_decoder_of_the_papers_size_is_as_good_as_it_must_be() -> None:
-    """What was told of it after rounding, on 6,400 prompts; that it is so, on fewer, is the test above."""
+    """Its stated errors after rounding, on 6,400 prompts; the test above verifies them on fewer."""
     quality = trained("linear-20")[2]["quality"]
     assert quality[20] < 0.02 < quality[19]
     assert quality[40] < 0.001
