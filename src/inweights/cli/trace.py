@@ -31,9 +31,7 @@ def trace(
     keep: Keep = "",
     chat: Chat = False,
     shifted: Shifted = False,
-    leave_one_out: Annotated[
-        bool, typer.Option("--leave-one-out", help="Each token given all others, not prefixes.")
-    ] = False,
+    leave_one_out: Annotated[bool, typer.Option("--leave-one-out", help="Leave out each token in turn.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the heat-map here (PNG), with its table beside it.")] = None,
     dtype: Dtype = "float32",
     device: Device = "auto",
