@@ -142,7 +142,7 @@ def test_missing_models_are_reported_and_not_trained(monkeypatch: pytest.MonkeyP
     )
     listed = CliRunner().invoke(app, ["claims", "list", "dherin-theorem"]).stdout
     assert "1 s / 5 s + training" in listed
-    assert "`claims run --train` trains first" in listed
+    assert "`claims run --train` trains them first" in listed
     assert "linear-5, 5 of its seeds" in CliRunner().invoke(app, ["claims", "show", "dherin-theorem"]).stdout
     found = json.loads(CliRunner().invoke(app, ["claims", "list", "dherin-theorem", "--json"]).stdout)["claims"][0]
     assert found["to_train"] == {"linear-5": 5}
@@ -232,7 +232,7 @@ def test_on_a_terminal_a_run_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys:
 
 def test_the_help_states_when_a_run_exits_with_1() -> None:
     said = " ".join(re.sub(r"[^\w ]", " ", CliRunner().invoke(app, ["claims", "run", "--help"]).stdout).split())
-    assert "the verdict of an exact claim is not the recorded one" in said
+    assert "the verdict of an exact claim differs from the recorded one" in said
 
 
 def test_a_control_that_does_not_fail_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
