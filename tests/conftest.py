@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Doomed:
         self.node = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
 
     def kill(self) -> None:
-        """To be called after the first answer: by then it has worked."""
+        """To be called after the first result: by then the node has done some work."""
         self.cluster.remove_node(self.node, allow_graceful=False)
 
     @property

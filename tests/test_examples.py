@@ -1,4 +1,4 @@
-"""The examples in the docstrings of public functions are run, and print what they say."""
+"""The examples in the docstrings of public functions are run, and print the stated output."""
 
 from __future__ import annotations
 

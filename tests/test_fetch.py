@@ -1,4 +1,4 @@
-"""Files out of packages: the right one or a sentence, whatever happens on the way."""
+"""Files from packages: the correct file or a one-sentence error, for any failure on the way."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add(archive: tarfile.TarFile, name: str, content: bytes = b"", link: str = "
 
 
 class Shop:
-    """A fake index: hands out an archive made here, and counts how often it is asked."""
+    """A fake index that serves an archive made here, and counts requests."""
 
     def __init__(self, archive: Path) -> None:
         self.archive, self.asked = archive, 0
@@ -176,7 +176,7 @@ def test_what_was_made_of_a_file_is_kept_with_its_own_hash(tmp_path: Path) -> No
     assert not intact(path)
 
 
-def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_location_is_configurable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert cache() == tmp_path / "cache"
     monkeypatch.delenv("INWEIGHTS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
@@ -186,7 +186,7 @@ def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def refused(wanted: Recipe, download: Callable[[Recipe, Path], None]) -> str:
-    """The sentence of a fetch that fails; it names the package, and nothing is taken for the file afterwards."""
+    """The error message of a failed download; it names the package, and no file is left."""
     with pytest.raises(InputError) as stop:
         fetch(wanted, download=download)
     assert wanted.requirement in str(stop.value)

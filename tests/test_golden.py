@@ -1,4 +1,4 @@
-"""Files that an earlier version wrote are read, and give what they gave then: see `golden/write.py`."""
+"""Files written by an earlier version are read, and give the same results as then: see `golden/write.py`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SeenError(Exception):
 
 
 def asked(model: iw.Model) -> iw.Prompt:
-    """The prompt that stands behind the golden patches: of text, or of token ids if there is no tokenizer."""
+    """The prompt of the golden patches: text, or token ids if there is no tokenizer."""
     if model.tokenizer is not None:
         return iw.Prompt(model, "Be brief.", " So?")
     return iw.Prompt(model, [5, 9, 31, 2, 17], [8, 3, 22])
@@ -61,19 +61,19 @@ def logits(model: iw.Model, prompt: iw.Prompt, patch: iw.Patch | None = None) ->
 
 
 def about(patch: iw.Patch) -> dict[str, Any]:
-    """What a patch says of itself, without its numbers."""
+    """The description of a patch, without its numbers."""
     blocks = [[b.block.name, b.rank, b.exact, b.inversion] for b in patch.blocks]
     return {"mode": patch.mode, "tokens": patch.tokens, "base": patch.base, "exact": patch.exact, "blocks": blocks}
 
 
 def answers(learner: torch.nn.Module, inputs: dict[str, Tensor]) -> Tensor:
-    """What a trained model says to stored prompts, in float64."""
+    """The predictions of a trained model on stored prompts, in float64."""
     with torch.no_grad():
         return learner.double().eval()(inputs["xs"], inputs["ys"])
 
 
 def summary(kept: Kept) -> dict[str, Any]:
-    """What a trial found, in few numbers: how many there are of each quantity, and their sum."""
+    """A summary of the result of a trial: the count and the sum of the numbers of each quantity."""
     numbers = {name: [len(values), math.fsum(values)] for name, (values, _) in kept.quantities.items()}
     controls = {name: [len(values), math.fsum(values)] for name, (_, values) in kept.quantities.items() if values}
     return {"outcome": kept.outcome, "numbers": numbers, "controls": controls, "told": kept.told}
@@ -130,7 +130,7 @@ def test_a_folded_adapter_gives_the_logits_that_it_gave(bases: dict[str, iw.Mode
         assert far(logits(model, prompt), expected["folded"]) > 1e-3
 
 
-def test_the_card_of_an_adapter_says_what_it_said(bases: dict[str, iw.Model], tmp_path: Path) -> None:
+def test_the_card_of_an_adapter_is_unchanged(bases: dict[str, iw.Model], tmp_path: Path) -> None:
     said = says("fold/adapter/inweights.json")
     card = iw.load_fold(GOLDEN / "fold" / "adapter", bases["llama"]).card
     assert said.pop("format") == "inweights-fold-1"
@@ -260,7 +260,7 @@ def test_results_of_the_ledger_are_read(tmp_path: Path) -> None:
         read_entries(tmp_path / "results.jsonl", "write it again")
 
 
-def test_what_a_trial_found_is_read(tmp_path: Path) -> None:
+def test_the_result_of_a_trial_is_read(tmp_path: Path) -> None:
     said = says("ledger/expected.json")["trial"]
     kept = read_trial(GOLDEN / "ledger" / "trial.json")
     assert kept is not None

@@ -1,4 +1,4 @@
-"""The structure of the package, guarded: imports, names, lengths, what loads late, what the wheel holds."""
+"""Rules for the structure of the package: imports, names, lengths, lazy loading, the content of the wheel."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def exported(package: str) -> set[str]:
 
 
 def private(home: str, source: str) -> list[str]:
-    """The imports of a file in a subpackage that another subpackage does not export. For types only is no excuse."""
+    """The imports of a file in a subpackage that another subpackage does not export. Imports for types only are
+    included."""
     wrong = []
     for module, name in imports(source):
         parts = module.split(".")
@@ -176,7 +177,7 @@ def test_the_guard_of_cycles_can_fail() -> None:
 
 
 def meanings(exports: dict[str, dict[str, object]]) -> dict[str, list[str]]:
-    """Names that stand for different things in different subpackages."""
+    """Names with different meanings in different subpackages."""
     names = {name for values in exports.values() for name in values}
     homes = {name: [home for home, values in exports.items() if name in values] for name in names}
     return {n: where for n, where in homes.items() if len({id(exports[home][n]) for home in where}) > 1}
@@ -249,7 +250,7 @@ def test_help_answers_quickly() -> None:
     assert best < 0.6
 
 
-def test_the_stub_says_what_the_package_has() -> None:
+def test_the_stub_matches_the_package() -> None:
     stub = ast.parse((SRC / "__init__.pyi").read_text())
     named = {a.asname for node in stub.body if isinstance(node, ast.ImportFrom) for a in node.names}
     annotated = {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
@@ -289,7 +290,7 @@ def test_the_readme_shows_both_commands_and_pictures_that_exist() -> None:
         assert (ROOT / link).exists(), link
 
 
-def test_the_python_of_the_readme_runs_and_prints_what_it_says() -> None:
+def test_the_python_of_the_readme_runs_and_prints_the_stated_output() -> None:
     """Every ```python block of the README and of docs/python.md is run; `# prints …` is what it prints."""
     pages = (ROOT / "README.md").read_text() + (ROOT / "docs" / "python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
@@ -307,7 +308,7 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says() -> None:
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment outside the checkout with nothing of ours but the built wheel.
 
-    The dependencies are lent by a path file: installing torch anew would take minutes and show nothing.
+    The dependencies are added by a path file: installing torch again would take minutes and test nothing.
     """
     home = tmp_path_factory.mktemp("elsewhere")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(home)]

@@ -1,5 +1,5 @@
-"""The readers: what is malformed is refused within a second and with its reason, what is sound is read, and no bytes
-whatever make them raise anything but `InputError`."""
+"""The readers: malformed files are refused within a second and with a reason, valid files are read, and no input makes
+them raise anything but `InputError`."""
 
 from __future__ import annotations
 

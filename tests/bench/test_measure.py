@@ -1,4 +1,4 @@
-"""Races take turns, and results say what scripts rely on."""
+"""Races alternate, and results have the keys that scripts rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of predictors, small: both sides agree, and the machine is left as it was found."""
+"""The benchmark of predictors, small: both sides agree, and global settings are restored."""
 
 from __future__ import annotations
 

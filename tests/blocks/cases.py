@@ -43,7 +43,7 @@ def make_case(layer: str, block: str, *, n: int = N, seed: int = 3, device: str 
 
 
 def is_visible(case: Case, part: list[int] | None) -> bool:
-    """Whether the query can see any token of the part: a window may end before it."""
+    """Whether the query attends to any token of the part: a window may end before it."""
     reach, n = case.block.layer.reach, len(without(case.context, None, case.block))
     return reach is None or any(i >= n - reach for i in (range(n) if part is None else part))
 

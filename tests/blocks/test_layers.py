@@ -1,4 +1,4 @@
-"""All prefixes and suffixes in one pass, whole sequences, and what each layer promises."""
+"""All prefixes and suffixes in one pass, whole sequences, and the properties of each layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the registry states is what the blocks are, and bad input gets one sentence."""
+"""The registry describes the blocks correctly, and bad input gives a one-sentence error."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ nan = torch.full_like(query, torch.nan)
 
 
 def layer_with(value: float):
-    """A block whose contextual layer says nothing else."""
+    """A block with a contextual layer that has only this output."""
     made = make_block("plain", "softmax", width=WIDTH)
     torch.nn.init.constant_(made.layer.v.weight, value)
     return made

@@ -26,7 +26,7 @@ def run(case: Case, changes: Changes, keep: Tensor) -> Tensor:
 
 
 def off(case: Case, changes: Changes, keep: Tensor) -> float:
-    """How far the changed block without the part is from the plain block with it."""
+    """The difference between the changed block without the part and the plain block with it."""
     with torch.no_grad():
         return (run(case, changes, keep) - case.block(case.context, case.query)).abs().max().item()
 

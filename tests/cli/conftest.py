@@ -30,7 +30,7 @@ class Ended(NamedTuple):
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    """`run("verify", …)`: how `inweights verify …` ends, and what it wrote."""
+    """`run("verify", …)`: the exit code and the output of `inweights verify …`."""
 
     def call(*args: str | Path) -> Ended:
         monkeypatch.setattr(sys, "argv", ["inweights", *map(str, args)])
@@ -43,7 +43,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture(scope="session")
 def lab() -> Lab:
-    """`lab("eval", …, code=0)`: what `inweights lab eval …` says; its exit code is checked."""
+    """`lab("eval", …, code=0)`: the output of `inweights lab eval …`; its exit code is checked."""
 
     def call(*args: str | Path, code: int = 0) -> Said:
         out, err, before = io.StringIO(), io.StringIO(), sys.argv
@@ -61,7 +61,7 @@ def lab() -> Lab:
 
 @pytest.fixture(scope="session")
 def refused(lab: Lab) -> Callable[..., str]:
-    """The sentence with which a command is refused."""
+    """The error message of a command."""
 
     def call(*args: str | Path) -> str:
         said = lab(*args, code=2)

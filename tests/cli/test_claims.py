@@ -1,4 +1,4 @@
-"""`inweights claims`: what it lists, what it runs, and how it ends."""
+"""`inweights claims`: its lists, its runs, and its exit codes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_repeats_another_claim_is_shown_and_not_counted(monkeypatch: pytest
     assert [c["repeats"] for c in found["claims"]] == [None, "dherin-theorem"]
 
 
-def test_the_readme_says_how_many_claims_count() -> None:
+def test_the_readme_states_the_number_of_claims() -> None:
     (said,) = re.findall(r"the ledger: (\d+) claims", (Path(__file__).parents[2] / "README.md").read_text())
     assert int(said) == sum(not c.uncounted for c in load_all().values())
 
@@ -80,7 +80,7 @@ def test_a_run_gives_verdicts_figures_and_a_file(tmp_path: Path) -> None:
     assert lines == ["dherin-theorem", "note-attention-demo", "dherin-corollary"]
 
 
-def test_show_tells_all_about_a_claim() -> None:
+def test_show_prints_all_about_a_claim() -> None:
     said = " ".join(CliRunner().invoke(app, ["claims", "show", "akyurek-phases"]).stdout.split())
     claim = load_all()["akyurek-phases"]
     asked = {name: str(c) for name, c in criteria()["akyurek-phases"].quantities.items()}
@@ -99,7 +99,7 @@ def test_show_tells_all_about_a_claim() -> None:
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
-    """A record of one claim, that was made with other code below the ledger, and a remark on it."""
+    """A record of one claim that was made with other code below the ledger, and a remark on it."""
     claim = load_all()["dherin-theorem"]
     asked = {name: str(c) for name, c in criteria()[claim.id].quantities.items()}
     entry = Entry(
@@ -113,8 +113,8 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
     return entry
 
 
-def test_the_record_says_what_has_changed_since(record: Entry) -> None:
-    """In the list and of the claim itself, for people and for programs."""
+def test_changes_since_the_record_are_shown(record: Entry) -> None:
+    """In the list and for the claim itself, as text and as JSON."""
     listed = CliRunner().invoke(app, ["claims", "list", "dherin"]).stdout
     assert "PASS (code below the ledger changed since)" in " ".join(listed.split())
     shown = " ".join(CliRunner().invoke(app, ["claims", "show", record.id]).stdout.split())
@@ -127,8 +127,8 @@ def test_the_record_says_what_has_changed_since(record: Entry) -> None:
     assert (last["changed_since"], last["made_with"]) == (True, record.made_with)
 
 
-def test_what_has_to_be_trained_is_said_and_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A claim whose models the zoo does not have is not run, quick or not, unless one asks for the training."""
+def test_missing_models_are_reported_and_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim that needs models missing in the zoo is not run, quick or not, without `--train`."""
 
     def measure(trial: Trial) -> Measurement:
         trial.trained("linear-5")
@@ -142,7 +142,7 @@ def test_what_has_to_be_trained_is_said_and_not_done(monkeypatch: pytest.MonkeyP
     )
     listed = CliRunner().invoke(app, ["claims", "list", "dherin-theorem"]).stdout
     assert "1 s / 5 s + training" in listed
-    assert "`claims run --train` trains first" in listed
+    assert "`claims run --train` trains them first" in listed
     assert "linear-5, 5 of its seeds" in CliRunner().invoke(app, ["claims", "show", "dherin-theorem"]).stdout
     found = json.loads(CliRunner().invoke(app, ["claims", "list", "dherin-theorem", "--json"]).stdout)["claims"][0]
     assert found["to_train"] == {"linear-5": 5}
@@ -190,7 +190,7 @@ def test_what_cannot_be_run_does_not_take_the_place_of_a_verdict(
 
 
 @pytest.mark.parametrize("damage", [b'{"id": "x"', b"[" * 200_000, b"{}", b"[]", b"\xff", b""])
-def test_damaged_results_are_said_before_any_work(
+def test_damaged_results_are_reported_before_any_work(
     damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = Entry("dherin-theorem", Verdict.PASS)
@@ -207,7 +207,7 @@ def test_damaged_results_are_said_before_any_work(
 
 
 def test_on_a_terminal_a_run_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """One row for each claim, never wrapped; what is in brackets is no markup."""
+    """One row for each claim, never wrapped; brackets are not read as markup."""
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "60")):
         monkeypatch.setenv(name, value)
     ids = ["dherin-theorem", "dherin-corollary", "dherin-scalar"]
@@ -230,9 +230,9 @@ def test_on_a_terminal_a_run_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys:
     assert any("2 claims waiting; under way: dherin-theorem" in line for line in shown)
 
 
-def test_the_help_says_when_a_run_ends_with_1() -> None:
+def test_the_help_states_when_a_run_exits_with_1() -> None:
     said = " ".join(re.sub(r"[^\w ]", " ", CliRunner().invoke(app, ["claims", "run", "--help"]).stdout).split())
-    assert "the verdict of an exact claim is not the recorded one" in said
+    assert "the verdict of an exact claim differs from the recorded one" in said
 
 
 def test_a_control_that_does_not_fail_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The door: one JSON object with --json, exit codes, one sentence for bad input."""
+"""The command line: one JSON object with --json, exit codes, one sentence for bad input."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def run(*args: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
 
 
 def run_apart(*args: str) -> str:
-    """What the installed program prints, in a process of its own."""
+    """The output of the installed program, in a separate process."""
     return subprocess.run([INWEIGHTS, *args], capture_output=True, text=True, check=True).stdout
 
 
 def rejected(*args: str | Path) -> str:
-    """What bad input gets: exit code 2, nothing on standard output, no traceback."""
+    """The error message for bad input: exit code 2, nothing on standard output, no traceback."""
     done = run(*args, code=2)
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -46,7 +46,7 @@ def rejected(*args: str | Path) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded_once() -> Iterator[None]:
-    """One SmolLM2 of each precision for all commands here, which read it only."""
+    """One SmolLM2 of each precision, shared by all commands here, which do not change it."""
     with patch.object(models, "load", cache(models.load)):
         yield
 
@@ -168,7 +168,7 @@ def test_python_dash_m_is_the_same_door() -> None:
 
 
 def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A ratio between answers that differ is worth nothing."""
+    """A ratio is meaningless if the results differ."""
     import inweights.bench
     from inweights.bench._measure import Result, Row
     from inweights.cli import main
@@ -187,7 +187,7 @@ def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 TEXTS = ("--context", "My name is Bob. I live in Rome. ", "--query", "I live in")
 
 
-def test_verify_proves_and_says_so() -> None:
+def test_verify_proves_and_prints_pass() -> None:
     found = json.loads(run("verify", *TEXTS, "--dtype", "float64", "--json").stdout)
     assert found["verdict"] == "PASS"
     assert found["max_abs_logit_error"] <= 1e-9

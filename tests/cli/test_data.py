@@ -1,4 +1,4 @@
-"""`inweights data`: what there is, and fetching it."""
+"""`inweights data`: the list and the download of data sets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_fetch_writes_a_table_into_the_cache_and_then_needs_no_network(tmp_path:
     assert len(found) == 183
 
 
-def test_fetch_writes_where_it_is_told(tmp_path: Path) -> None:
+def test_fetch_writes_to_the_given_file(tmp_path: Path) -> None:
     out = tmp_path / "new" / "verbs.csv"
     found = json.loads(run("fetch", "past-tense", "--out", out, "--json").stdout)
     assert found == {"path": str(out), "rows": 300, "licence": "MIT"}

@@ -1,4 +1,5 @@
-"""`--device` and memory at the door: what is chosen is said, and what is not here or does not fit is refused."""
+"""`--device` and memory on the command line: the choice is printed, and a device that is missing or too small is an
+error."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(where)
 
 
-def test_the_choice_of_auto_is_said_to_people(folder: str) -> None:
+def test_the_choice_of_auto_is_printed(folder: str) -> None:
     done = CliRunner().invoke(app, ["verify", "--model", folder, *ASK])
     assert done.exit_code == 0
     assert done.stderr.startswith(f"Device: {HERE}")

@@ -35,7 +35,7 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "error", [RuntimeError("a defect"), KeyError("k"), RecursionError("deep"), AssertionError(), EOFError("end")]
 )
-def test_an_internal_error_says_how_to_report_it(
+def test_an_internal_error_prints_how_to_report_it(
     error: Exception, run: Run, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inweights.bench, "load", broken(error))
@@ -118,7 +118,7 @@ def test_a_closed_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def started(*command: str) -> subprocess.Popen[str]:
-    """A process that hears Ctrl-C, also where the tests themselves were started in the background and do not."""
+    """A process that handles Ctrl-C, also if the tests themselves run in the background, where it is ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what is ignored here, is ignored there
     try:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

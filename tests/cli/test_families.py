@@ -42,7 +42,7 @@ def test_deep_alone_leaves_the_tiny_ones_empty(run: Run) -> None:
     assert result["deep"]["exact"] == 1
 
 
-def test_a_family_without_anything_to_patch_says_so(run: Run) -> None:
+def test_a_family_without_anything_to_patch_is_reported(run: Run) -> None:
     (family,) = json.loads(run("families", "prophetnet", "--seeds", "1", "--json").out)["families"]
     assert family["status"] == "not-exact"
     assert "neither a block nor the head can be patched" in family["reason"]

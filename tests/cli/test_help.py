@@ -1,4 +1,4 @@
-"""docs/help.md is what the commands themselves say."""
+"""docs/help.md is generated from the commands."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_bad_input_is_refused_with_a_sentence(
     assert not (tmp_path / "x").exists()
 
 
-def test_all_that_is_wrong_is_said_at_once(tmp_path: Path, refused: Refused) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path, refused: Refused) -> None:
     said = refused("train", "linear-5", "--set", "steps=0", "--set", "rate=-1", "--set", "schedule=up")
     assert all(word in said for word in ("`steps`", "`rate`", "`schedule`"))
 
@@ -242,7 +242,7 @@ def test_a_truncated_model_is_refused(trained: Path, tmp_path: Path, refused: Re
     assert "cannot be read, its tensors should have" in refused("eval", cut)
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(lab: Lab, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_prints_how_to_resume(lab: Lab, tmp_path: Path) -> None:
     out = tmp_path / "long one"
 
     def press() -> None:

@@ -1,4 +1,4 @@
-"""A task of one's own through the command line: the commands of docs/lab.md, on less work."""
+"""A user's own task through the command line: the commands of docs/lab.md, at a smaller size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LESS = {"train": SMALL, "eval": ("--prompts", "8"), "sweep": (*SMALL, "--prompts
 
 
 def forget(before: dict[str, Any]) -> None:
-    """What a file has entered, as if the process were a new one."""
+    """Removes what a file has registered, as if the process were new."""
     for what, registry in _own.REGISTRIES.items():
         registry.restore(before[what])
     for name in [n for n in sys.modules if n.startswith(_own.PREFIX)]:

@@ -1,4 +1,4 @@
-"""`inweights lab show`: what a name stands for."""
+"""`inweights lab show`: descriptions of the names of the lab."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shown(lab: Callable[..., Any]) -> Callable[[str], list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("what", list(REGISTRIES))
-def test_every_kind_is_told_with_its_settings(what: str) -> None:
+def test_every_kind_is_shown_with_its_settings(what: str) -> None:
     for name in REGISTRIES[what]:
         (found,) = (each for each in described(name) if each.what == what)
         assert not isinstance(found, Formula)
@@ -56,7 +56,7 @@ def test_how_a_kind_is_chosen_can_be_typed(name: str, options: int, lab: Callabl
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_is_told_as_a_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_recipe_is_shown_as_a_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zoo, "seeds", lambda _: [])
     found = described(name)[0]
     assert isinstance(found, Formula)

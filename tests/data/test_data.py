@@ -133,7 +133,7 @@ def test_reviews_need_pyarrow_and_say_so_before_anything_is_fetched(monkeypatch:
         pairs("sst2")
 
 
-def test_every_source_says_where_it_comes_from() -> None:
+def test_every_source_states_its_origin() -> None:
     for name, data in DATA.items():
         assert data.name == name
         assert data.licence

@@ -1,4 +1,4 @@
-"""Work that goes wrong has an answer too, which says where its files are and not where they were for a while."""
+"""Failed work has a result too, which names the final folder of its files and not the temporary one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inweights.engines._work import attempt
 
 @dataclass(frozen=True)
 class Wrong:
-    """Leaves a file and goes wrong."""
+    """Writes a file and raises an error."""
 
     folder: Path
     error: type[Exception]

@@ -28,8 +28,8 @@ from inweights.folding._card import Card
 from inweights.folding._fidelity import Distance, distance, recovered
 from inweights.folding._lora import Lora, linear_modules
 from inweights.folding._match import Fit, fit
-from inweights.folding._steps import Divergence
 from inweights.folding._methods import METHODS, steps_for
+from inweights.folding._steps import Divergence
 from inweights.folding._teacher import prompted
 from inweights.models import Model
 from inweights.theory import Changes

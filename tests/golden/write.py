@@ -89,7 +89,7 @@ def base(config: Any, folder: Path, seed: int) -> None:
 
 
 def llama(folder: Path) -> None:
-    """A model that can be talked to."""
+    """A model with a chat template."""
     more: dict[str, Any] = {"vocab_size": 258, "max_position_embeddings": 512, "bos_token_id": 1, "eos_token_id": 0}
     base(transformers.LlamaConfig(**SIZES, **more), folder, 0)
     tokenizer().save_pretrained(folder)
@@ -105,7 +105,7 @@ def gemma3(folder: Path) -> None:
 
 
 def patches(folder: Path) -> None:
-    """Patches of each model in each mode, the logits with and without them, and what they say of themselves."""
+    """Patches of each model in each mode, the logits with and without them, and their descriptions."""
     expected: dict[str, torch.Tensor] = {}
     said = {}
     for name in BASES:
@@ -138,7 +138,8 @@ def fold(folder: Path) -> None:
 
 
 def lab(folder: Path) -> None:
-    """Trainings with either optimiser: one that stopped, and one that came to its end; and what the models answer."""
+    """Trainings with either optimiser: one that was stopped, and one that was finished; and the predictions of the
+    models."""
     for name, (recipe_name, *settings) in RECIPES.items():
         recipe = training.changed(training.read(recipe_name), list(settings))
         steps: list[int] = []
@@ -172,7 +173,7 @@ def sweep(folder: Path) -> None:
 
 
 def ledger(folder: Path) -> None:
-    """Two results of quick runs, one made of them with a plot and infinite numbers, and what one trial found."""
+    """Two results of quick runs, one made of them with a plot and infinite numbers, and the result of one trial."""
     claims = [load_all()[id] for id in ("dherin-theorem", "dherin-corollary")]
     with tempfile.TemporaryDirectory() as cache:
         os.environ["INWEIGHTS_CACHE"] = cache
@@ -197,7 +198,7 @@ def ledger(folder: Path) -> None:
 
 
 def write_json(path: Path, values: Any) -> None:
-    """Plain values, for people to read, too."""
+    """Writes plain values as readable JSON."""
     path.write_text(json.dumps(values, indent=1) + "\n")
 
 

@@ -17,7 +17,8 @@ from inweights.lab.tasks import SHIFTS, TASKS
 
 @dataclass(frozen=True)
 class Knows:
-    """Answers `factor` times the truth of linear prompts, from weights fitted on the whole prompt: no honest one."""
+    """Answers `factor` times the truth of linear prompts, from weights fitted on the whole prompt, which uses later
+    points."""
 
     factor: float
 
@@ -75,7 +76,7 @@ BEST = {  # after twelve examples
 
 @pytest.mark.parametrize("name", list(TASKS))
 def test_every_task_has_its_rivals(name: str) -> None:
-    """They can be asked about it, and the one that is meant to be the best for it is."""
+    """They can predict it, and the one that should be the best for it is."""
     task = TASKS.make(name)
     points, prompts = (13, 512) if name in BEST else (31, 32)
     found = {who: e[:, -1].nanmean().item() for who, e in curves(task, points, rivals(task), prompts=prompts).items()}
@@ -84,7 +85,7 @@ def test_every_task_has_its_rivals(name: str) -> None:
         assert min(found, key=found.__getitem__) == BEST[name], found
 
 
-def test_the_rival_of_scaled_weights_knows_their_scale() -> None:
+def test_the_baseline_of_scaled_weights_uses_their_scale() -> None:
     """σ²/τ² has the least error of all penalties, the one of weights of scale 1 among them."""
     task = TASKS.make("scaled", dims=8, noise=2.0, spread=0.5)
     others = {str(p): Ridge(penalty=p) for p in (1.0, 4.0, 64.0)}

@@ -1,4 +1,4 @@
-"""Counted random numbers: their laws, their independence, and that they hang on their place alone."""
+"""Counted random numbers: their laws, their independence, and that they depend only on their indices."""
 
 from __future__ import annotations
 

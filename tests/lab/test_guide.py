@@ -1,4 +1,4 @@
-"""What docs/lab.md shows is what the lab does."""
+"""The examples in docs/lab.md match the lab."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_examples_as_changes_of_weights() -> None:
 
 @pytest.fixture
 def cubic(tmp_path: Path) -> Iterator[Path]:
-    """The file of the guide; what it enters is forgotten afterwards."""
+    """The file of the guide; what it registers is removed afterwards."""
     path = tmp_path / "cubic.py"
     path.write_text(next(b for b in blocks("py") if "cubic.py" in b), encoding="utf-8")
     before = {what: registry.kinds() for what, registry in _own.REGISTRIES.items()}

@@ -1,4 +1,4 @@
-"""What layers hold is what the model goes on with; a linear reading finds what is linear."""
+"""Hidden states are those that the model uses; a linear probe decodes linear functions."""
 
 from __future__ import annotations
 

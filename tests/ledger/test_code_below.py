@@ -1,4 +1,4 @@
-"""What a claim reaches below the ledger, by all the ways of code, and wherever it stands."""
+"""What a claim reaches below the ledger, by all kinds of references, independent of locations."""
 
 from __future__ import annotations
 
@@ -138,9 +138,7 @@ def read(name):
         ("trained", "lab/_read", "read_text()", "read_bytes()", False),
     ],
 )
-def test_what_is_reached_below_is_told_apart(
-    name: str, file: str, old: str, new: str, same: bool, reach: Reach
-) -> None:
+def test_code_below_has_a_separate_hash(name: str, file: str, old: str, new: str, same: bool, reach: Reach) -> None:
     assert old in FILES[file]
     before = reach(FILES, name, "papers.reaches")
     after = reach(FILES | {file: FILES[file].replace(old, new)}, name, "papers.reaches")

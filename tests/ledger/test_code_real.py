@@ -1,4 +1,5 @@
-"""Hashes of the real package: the same in every process and wherever modules stand, and others with other code."""
+"""Hashes of the real package: the same in every process and for any locations of modules, and different for other
+code."""
 
 from __future__ import annotations
 
@@ -86,14 +87,14 @@ def test_all_imports_of_the_package_are_understood() -> None:
 
 
 def test_what_is_set_aside_is_there() -> None:
-    """So that who renames a file of the ledger is reminded."""
+    """A reminder for when a file of the ledger is renamed."""
     home = Path(inweights.__file__).parent
     there = {path.stem for part in LEDGER for path in (home / part).rglob("*.py")}
     assert set(CORE) <= there
 
 
 def test_claims_name_the_models_that_they_ask_for() -> None:
-    """For the cache of trials knows of models by these names."""
+    """As the cache of trials depends on models by these names."""
     reached, given = _code._package(), _code._place(Trial)
     trained, language = (reached.read(Place(given.module, f"Trial.{n}")).own for n in ("trained", "language_model"))
     for claim in load_all().values():

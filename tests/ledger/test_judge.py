@@ -111,7 +111,7 @@ def test_intervals_cover_means(units: int) -> None:
     [(15, 15, 0.796, 1), (20, 20, 0.839, 1), (19, 20, 0.764, 0.991), (0, 20, 0, 0.161)],
 )
 def test_of_zeros_and_ones_the_interval_is_at_least_wilsons(right: int, units: int, low: float, high: float) -> None:
-    """Numbers from tables of Wilson's interval. The bootstrap alone would be certain of what is all alike."""
+    """Numbers from tables of Wilson's interval. The bootstrap alone has zero width for equal numbers."""
     drawn = [1.0] * right + [0.0] * (units - right)
     found = mean([drawn[k::5] for k in range(5)])
     assert 0 <= found.low <= low + 1e-3
@@ -123,7 +123,7 @@ def test_of_zeros_and_ones_the_interval_is_at_least_wilsons(right: int, units: i
 
 
 def test_trials_that_differ_by_more_than_their_units_are_wider_than_wilsons() -> None:
-    """Two of five trainings are right on everything: what is known of five is not known of a hundred."""
+    """Two of five trainings are correct on all units: five trainings are not a hundred independent units."""
     found = mean([[1.0] * 20] * 2 + [[0.0] * 20] * 3)
     assert found.value == 0.4
     assert found.low < 0.2  # Wilson's of 40 in 100 is [0.31, 0.50]

@@ -1,4 +1,4 @@
-"""The ledger makes trials once, keeps them, trusts nothing that is damaged, and says what it could not run."""
+"""The ledger runs trials once, caches them, ignores damaged files, and reports what it could not run."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_what_the_criteria_do_not_ask_for_is_a_broken_claim(counted: Any) -> Non
 
 
 def test_two_trials_that_need_one_model_train_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second waits for the first, in another process or, as here, in another thread, and then finds it there."""
+    """The second waits for the first, in another process or, as here, in another thread, and then uses its result."""
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
     waited, steps = threading.Event(), []
 
@@ -163,7 +163,7 @@ def test_a_damaged_training_in_the_cache_is_made_anew(tmp_path: Path, monkeypatc
 
 
 def test_a_training_that_fails_is_not_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was saved of it is whole, and stays."""
+    """Its checkpoint is intact, and kept."""
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
     times: list[Path] = []
 
@@ -191,7 +191,7 @@ def test_the_page_shows_every_claim(counted: Any) -> None:
     text = page({ID: entry()})
     assert "1 `PASS`; 1 claims." in text
     assert "| [test-claim](#test-claim) | `PASS` | error 1e-12 | each < 1e-10, control > 0.01 | 0.5 |" in text
-    assert "Beside it: paper = 0.25." in text
+    assert "Also measured: paper = 0.25." in text
     assert "![test-claim](claims/test-claim.png)" in text
 
 
@@ -209,7 +209,7 @@ def test_what_is_repeated_exists_and_counts() -> None:
     assert {c.id: c.repeats for c in known.values() if c.repeats and known[c.repeats].uncounted} == {}
 
 
-def test_a_claim_that_breaks_says_where(counted: Any) -> None:
+def test_a_claim_that_raises_reports_the_line(counted: Any) -> None:
     counted.found = ZeroDivisionError("oops")
     found = entry()
     assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
@@ -222,7 +222,7 @@ def test_a_precondition_makes_it_inconclusive(monkeypatch: pytest.MonkeyPatch, c
     assert (found.verdict, found.why) == (Verdict.INCONCLUSIVE, "A(x) is 0")
 
 
-def test_a_sabotaged_control_is_found_out(counted: Any) -> None:
+def test_a_sabotaged_control_is_detected(counted: Any) -> None:
     counted.found = Measurement({"error": (1e-12, 1e-12)})
     found = entry()
     assert found.verdict is Verdict.INCONCLUSIVE
@@ -258,7 +258,7 @@ def test_remarks_are_on_the_page(counted: Any, monkeypatch: pytest.MonkeyPatch) 
     assert "**PASS**.\n\nBecause.\n" in page({ID: entry()})
 
 
-def test_a_claim_says_all_that_it_must() -> None:
+def test_a_claim_needs_a_complete_docstring() -> None:
     with pytest.raises(ValueError, match="no measured, control, settings"):
 
         @claim("test-silent", DHERIN, "nowhere")

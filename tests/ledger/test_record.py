@@ -1,4 +1,4 @@
-"""What an entry says of itself: of which code, models, machines; and how it survives its file."""
+"""The metadata of an entry: code, models, machines; and how it is written and read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_page_is_made_of_a_record(counted: Any, tmp_path: Path, monkeypatch: p
 
 
 def test_criteria_do_not_change_in_silence(counted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record with other criteria than the one before is refused, until a `[[change]]` says why."""
+    """A record with other criteria than the one before is refused, until a `[[change]]` states the reason."""
     now = entry(quick=False)
     (tmp_path / "results.jsonl").write_text(now.line() + "\n")
     monkeypatch.setattr(report, "load_all", lambda: {ID: CLAIMS[ID]})
@@ -67,7 +67,7 @@ def test_criteria_do_not_change_in_silence(counted: Any, tmp_path: Path, monkeyp
 
 
 def test_what_an_entry_was_made_with_is_that_of_its_trials(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
-    """Not of who judges them, and of each machine if there were several."""
+    """Not those of the judging process, and those of each machine if there were several."""
     monkeypatch.setattr(_run, "made_with", lambda device: {"torch": "1", "machine": device})
     for trial in (Trial(0), Trial(2)):
         do(Job(ID, trial))
@@ -76,7 +76,7 @@ def test_what_an_entry_was_made_with_is_that_of_its_trials(monkeypatch: pytest.M
     assert counted.calls == 3
 
 
-def test_versions_and_hardware_are_told() -> None:
+def test_versions_and_hardware_are_recorded() -> None:
     found = made_with("cpu")
     assert set(found) == {"inweights", "torch", "transformers", "python", "machine"}
     assert f"{torch.get_num_threads()} thread" in found["machine"]
@@ -121,7 +121,7 @@ def test_the_hash_of_models_is_that_of_those_needed(monkeypatch: pytest.MonkeyPa
     assert _code.models(("smollm2",)) != fetched
 
 
-def test_models_that_are_only_told_about_count_too(counted: Any) -> None:
+def test_models_that_are_only_reported_on_are_hashed_too(counted: Any) -> None:
     found = entry(quick=False)
     CLAIMS[ID] = replace(CLAIMS[ID], tells=("linear-5",))
     assert found.stale == "the trained models have changed since"

@@ -1,4 +1,4 @@
-"""Trials side by side find what trials one after the other find, bit for bit, and keep it in the cache of who asked."""
+"""Trials in parallel give the same results as trials in sequence, bit for bit, and cache them for the caller."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def entries(results: Results, **more: Any) -> dict[str, Entry]:
 
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
-    """What the plain loop finds; the cache is empty again."""
+    """The results of the plain loop; the cache is empty again."""
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "plain"))
     found = entries(side_by_side("local", 1, None))
     assert [e.verdict for e in found.values()] == [Verdict.PASS] * 2
@@ -109,7 +109,7 @@ sys.stdout.buffer.write(pickle.dumps(answers))
 
 
 def elsewhere(package: Path, folder: Path) -> Engine:
-    """An engine whose worker is a process with the package of another folder."""
+    """An engine with a worker process that uses the package of another folder."""
 
     def engine(works: Sequence[Work[Any]], jobs: int | None, address: str | None) -> Generator[tuple[str, Any]]:
         done = subprocess.run(
@@ -123,7 +123,7 @@ def elsewhere(package: Path, folder: Path) -> Engine:
 
 @pytest.mark.parametrize("changed", ["blocks/_block.py", "ledger/_judge.py"])
 def test_answers_of_other_code_are_refused(changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real worker with a copy of the package, in which one file was changed. What judges makes no numbers."""
+    """A real worker with a copy of the package, in which one file was changed. The judging code affects no numbers."""
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "cache"))
     home = Path(inweights.__file__).parent
     shutil.copytree(home, tmp_path / "node" / "inweights", ignore=shutil.ignore_patterns("__pycache__"))
@@ -143,14 +143,14 @@ def test_answers_of_other_code_are_refused(changed: str, tmp_path: Path, monkeyp
 
 
 def test_answers_without_a_hash_are_refused(tmp_path: Path) -> None:
-    """So did nodes answer whose version is older than the hash."""
+    """As from nodes with a version before the hash was added."""
     job = Job.of(load_all()[IDS[1]], Trial(0))
     bare = do(job, tmp_path)
     assert bare.outcome == "found"
     assert accepted(bare, job).outcome == "broken"  # type: ignore[arg-type]
 
 
-def test_a_trial_stops_training_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_stops_when_its_caller_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
 
     def nobody_is_left() -> None:

@@ -1,4 +1,4 @@
-"""Claims put to the test without the zoo: models whose answers are known stand in for trained ones."""
+"""Tests of claims without the zoo: models with known predictions replace trained ones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Maker = Callable[[Trial], Learner]
 
 @pytest.fixture
 def untrained() -> Callable[[str], Maker]:
-    """What a recipe begins with."""
+    """The untrained model of a recipe."""
     return lambda name: lambda trial: build(trial.recipe(name))
 
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Maker]], None]:
-    """From then on `trial.trained(name)` gives what is made there."""
+    """Makes `trial.trained(name)` return the given models."""
 
     def stand(makers: Mapping[str, Maker]) -> None:
         monkeypatch.setattr(Trial, "trained", lambda trial, name: makers[name](trial))
@@ -33,7 +33,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Maker]],
 
 @pytest.fixture
 def verdict() -> Callable[..., tuple[Verdict, dict[str, Judged]]]:
-    """Of a claim after so many quick trials; what they found is not kept."""
+    """The verdict of a claim after some quick trials, which are not cached."""
 
     def judged(id: str, seeds: int = 5) -> tuple[Verdict, dict[str, Judged]]:
         found = [CLAIMS[id].measure(Trial(seed)) for seed in range(seeds)]

@@ -1,4 +1,5 @@
-"""Von Oswald et al. 2023: what is exact holds; what trained models are measured with tells descent from what is not."""
+"""Von Oswald et al. 2023: exact claims hold; the measurements of trained models distinguish descent from other
+algorithms."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def test_no_other_step_is_better() -> None:
 
 
 @pytest.mark.parametrize("steps", [2, 5])
-def test_what_is_left_is_what_models_leave(steps: int) -> None:
+def test_the_error_formula_matches_models(steps: int) -> None:
     """The formula of eigenvalues against models on 20,000 prompts, float64, within 4%."""
     trial, task = Trial(2), Uniform(dims=D)
     descent = best_descent(trial, task, N, steps, plus=True, tied=True)
@@ -192,7 +193,7 @@ MEASURED = [
 
 
 @pytest.mark.parametrize("id", MEASURED)
-def test_descent_is_found_where_it_was_written(id: str, stand_in: Stand, verdict: Judge) -> None:
+def test_constructed_descent_passes_the_claims(id: str, stand_in: Stand, verdict: Judge) -> None:
     """Weights of float32, measured in float64; the bounds are those of the criteria. A step uphill is the control."""
     world = DESCENT | {CONTROL: descending(-6.06)}
     stand_in(world | ({"copying": SHARP} if id == "oswald-separate-tokens" else {}))
@@ -201,10 +202,8 @@ def test_descent_is_found_where_it_was_written(id: str, stand_in: Stand, verdict
 
 
 @pytest.mark.parametrize("id", MEASURED)
-def test_descent_is_not_found_where_nothing_was_learned(
-    id: str, stand_in: Stand, untrained: Make, verdict: Judge
-) -> None:
-    """Untrained weights in place of all that was to be learned: the claim fails, and is not merely left open."""
+def test_untrained_weights_fail_the_claims(id: str, stand_in: Stand, untrained: Make, verdict: Judge) -> None:
+    """Untrained weights in place of trained ones: the claim fails, and is not merely inconclusive."""
     # Of heads, linear attention is the control: one that has learned.
     names = ("softmax-2",) if id == "oswald-softmax-heads" else (*LEARNED, CONTROL)
     stand_in(DESCENT | {name: untrained(name) for name in names})

@@ -1,4 +1,4 @@
-"""The claims of *Learning without training*: the exact ones as a whole, the others on parts whose answer is known."""
+"""The claims of *Learning without training*: the exact ones as a whole, the others on parts with known results."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_an_update_that_serves_every_token_fails(
     assert verdict("dherin-last-token", 1)[0] is Verdict.FAIL
 
 
-def test_an_update_that_misses_its_own_token_tells_nothing_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_that_fails_on_its_own_token_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "absorb", lambda *args: absorb(*args).random_like(9))
     with pytest.raises(UnmetError, match="at the last token"):
         CLAIMS["dherin-last-token"].measure(Trial(0))
@@ -105,7 +105,7 @@ def test_a_control_of_the_last_token_that_does_not_fail_is_seen(
 
 
 def test_every_unit_counts(verdict: Callable[..., tuple[Verdict, object]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A single prompt whose control does not fail is seen."""
+    """A single prompt with a control that does not fail is detected."""
 
     def lucky(block: ContextualBlock, context: Tensor, query: Tensor) -> Changes:
         context = context.clone()
@@ -144,7 +144,7 @@ def test_a_control_that_is_no_different_is_never_a_pass(
     assert {j.why for j in judged.values()} == {"the control did not fail"}
 
 
-def test_changes_are_found_without_a_formula() -> None:
+def test_changes_are_computed_without_a_formula() -> None:
     # float64
     block, context, query = block_and_prompts(Trial(3), 4)
     wanted, nothing = block(context, query).detach(), context[:, :0]
@@ -258,7 +258,7 @@ def test_averaging_makes_increments_vanish_and_adding_up_does_not(small: experim
 
 
 def found_as(monkeypatch: pytest.MonkeyPatch, block: ContextualBlock, **losses: list[float]) -> None:
-    """From then on, training gives this block, and was seen to have these losses."""
+    """Makes training return this block, with these losses."""
     named: dict[str, list[float]] = {"context": [], "update": [], "random update": []} | {
         k.replace("_", " "): v for k, v in losses.items()
     }

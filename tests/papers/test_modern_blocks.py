@@ -1,4 +1,4 @@
-"""*Equivalence in modern blocks*: what is exact holds, and the measurements can tell what is not."""
+"""*Equivalence in modern blocks*: exact claims hold, and the measurements detect what is not exact."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_nothing_but_algebra_decides_is_not_counted() -> None:
     assert {id for id, c in CLAIMS.items() if c.paper.key == "goldwaser" and c.aside} == {"goldwaser-preconditions"}
 
 
-def test_what_can_be_reached_is_told_from_what_cannot() -> None:
+def test_reachable_changes_are_distinguished_from_others() -> None:
     """Exactly: `W z` reaches everything unless z = 0; a scale reaches what its vector has, coordinate by coordinate."""
     wanted = torch.tensor([3.0, 4.0, 12.0], dtype=torch.float64)
     W = torch.ones(3, 2, dtype=torch.float64, requires_grad=True)
@@ -116,9 +116,9 @@ def test_a_patch_that_misses_its_output_controls_is_seen() -> None:
     assert float(torch.as_tensor(control).min()) > 0.1
 
 
-def test_disturbances_are_corrected_by_patches_that_know_them() -> None:
-    """Tiny Llama, float64. Without noise nothing is off (1e-12). With it, patches that know it leave after every block
-    that block's own noise and no more; patches that know none, or another, let it grow."""
+def test_perturbations_are_corrected_by_patches_solved_on_them() -> None:
+    """Tiny Llama, float64. Without noise nothing is off (1e-12). With it, patches solved with this noise leave only the
+    block's own noise after every block; patches solved without noise, or with other noise, let it grow."""
     model = random_model(Trial(0), "llama")
     prompt = last_token(model, random_ids(Trial(0), 1)[0])
     assert float(disturbed_errors(prompt, 0.0, [1, 2]).ideal.max()) < 1e-12
@@ -169,7 +169,7 @@ def test_a_level_branch_has_no_small_coordinate() -> None:
     assert float((sizes[1] - 1).abs().max()) < 0.02
 
 
-def test_claims_on_a_language_model_find_what_their_criteria_are_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_on_a_language_model_measure_the_quantities_of_their_criteria(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny Llama in the place of SmolLM2: many layers are exact to 1e-3 in float32, and in bfloat16 they are not."""
     models = {name: talker("llama", getattr(torch, name)) for name in ("float32", "bfloat16")}
     monkeypatch.setattr(Trial, "language_model", lambda trial, dtype="float32": models[dtype])

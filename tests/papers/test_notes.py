@@ -1,4 +1,4 @@
-"""What the notes say: their mistakes fail, what holds instead passes; models whose answer is known stand in."""
+"""Claims of the notes: mistakes fail, corrected forms pass; models with known predictions replace trained ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the notes say of algorithms that are chosen, of conferences, and of tasks that were not trained on."""
+"""Claims of the notes about algorithm selection, conferences, and new tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Answering(Learner):
 
 
 @pytest.mark.parametrize("robust", [True, False])
-def test_what_is_robust_is_told_from_ridge(
+def test_a_robust_estimator_is_distinguished_from_ridge(
     robust: bool, monkeypatch: pytest.MonkeyPatch, stand_in: Callable[..., None], verdict: Judge
 ) -> None:
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 200)
@@ -39,7 +39,7 @@ def test_what_is_robust_is_told_from_ridge(
 
 
 @pytest.mark.parametrize("name", ["kernel", "linear", "network"])
-def test_a_kernel_is_told_from_a_line_and_from_a_network(
+def test_a_kernel_is_distinguished_from_a_line_and_from_a_network(
     name: str, monkeypatch: pytest.MonkeyPatch, stand_in: Callable[..., None], verdict: Judge
 ) -> None:
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 30)

@@ -1,4 +1,4 @@
-"""Ahn et al. 2023: what is exact holds; what trained models are measured with tells their theorems from chance."""
+"""Ahn et al. 2023: exact claims hold; the measurements of trained models distinguish the theorems from chance."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_construction_holds_with_the_transpose_alone(verdict: Judge, monkeyp
 
 
 def test_another_layer_is_not_taken_for_the_transpose(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers whose A are off by a thousandth."""
+    """Layers with A off by a thousandth."""
     right = preconditioned.apart_from_descent
 
     def wrong(sample: Sample, matrices: Tensor, by: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ def test_layers_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize("id", MEASURED)
-def test_what_the_theorems_say_is_found_where_it_was_written(id: str, stand_in: Stand, verdict: Judge) -> None:
+def test_constructed_weights_pass_the_claims(id: str, stand_in: Stand, verdict: Judge) -> None:
     """Weights of float32, measured in float64; the bounds are those of the criteria."""
     stand_in(THEIRS)
     found, judged = verdict(id)
@@ -109,7 +109,7 @@ def test_what_the_theorems_say_is_found_where_it_was_written(id: str, stand_in: 
 
 
 @pytest.mark.parametrize(("id", "recipe"), MEASURED.items())
-def test_and_not_where_nothing_was_learned(
+def test_untrained_weights_fail_the_claims(
     id: str, recipe: str, stand_in: Stand, untrained: Make, verdict: Judge
 ) -> None:
     """What was not trained fails, as far as its control does: one that is as good would be inconclusive."""
@@ -120,7 +120,7 @@ def test_and_not_where_nothing_was_learned(
 
 
 def plain(trial: Trial) -> LSAModel:
-    """Three steps of plain gradient descent, which knows no covariance."""
+    """Three steps of plain gradient descent, which does not use the covariance."""
     model = whitening(trial)
     assert isinstance(model.form, SparseForm)
     model.form.a.data = torch.stack([a * torch.eye(D) for a in (0.5, 1.0, 2.0)]).unsqueeze(1)
@@ -143,7 +143,7 @@ def test_other_weights_than_the_theorems_fail(wrong: Maker, stand_in: Stand, ver
 
 
 def test_the_last_b_changes_no_answer() -> None:
-    """Which is why nobody asks what it is."""
+    """So the claims ignore it."""
     sample = Linear(dims=D).sample(Trial(0).draw(8), N + 1)
     one, other = whitening(Trial(0)), whitening(Trial(0))
     assert isinstance(other.form, SparseForm)

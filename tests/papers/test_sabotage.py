@@ -1,5 +1,5 @@
-"""Controls of real claims, sabotaged: where the world of the control is that of the claim, or the other way round, no
-claim passes. What is measured is measured indeed, once, for every equality that is cheap."""
+"""Controls of real claims, sabotaged: if control and value have the same setting, no claim passes. Every cheap equality
+is really measured once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 2.0  # of one trial
 
 
 def cheap(claim: Claim) -> bool:
-    """An equality that needs no trained model, and is put to the test in no time."""
+    """An equality that needs no trained model, and is tested quickly."""
     return claim.exact and not claim.models and claim.cost[0] / criteria()[claim.id].seeds < SECONDS
 
 
@@ -23,7 +23,7 @@ IDS = [id for id, claim in load_all().items() if cheap(claim)]
 
 
 def measured(id: str) -> Numbers:
-    """What one quick trial finds, as the judge takes it."""
+    """The result of one quick trial, in the form for the judge."""
     found = Kept.of(load_all()[id].measure(Trial(0)), "found", "", 0.0).quantities
     return {name: ([value], None if control is None else [control]) for name, (value, control) in found.items()}
 
@@ -44,9 +44,9 @@ def test_there_are_many_of_them() -> None:
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_no_claim_passes_with_one_world_for_both(id: str) -> None:
-    """One quantity at a time, the others being as they were found. With the claim's world on both sides, a claim that
-    passes is no failure either: its control did not fail, and that is said."""
+def test_no_claim_passes_if_value_and_control_are_the_same(id: str) -> None:
+    """One quantity at a time, the others as measured. With the claim's setting on both sides the verdict is not a
+    failure either: the control did not fail, and that is reported."""
     needed, found = criteria()[id], measured(id)
     honest, _ = judge(needed, found)
     for name, criterion in needed.quantities.items():

@@ -1,4 +1,4 @@
-"""Newton's iteration as layers, and how layers are matched with steps: on parts whose answer is known."""
+"""Newton's iteration as layers, and how layers are matched with steps: on parts with known results."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_descent_at_once_is_the_descent_of_the_lab() -> None:
 
 
 def layers_of(monkeypatch: pytest.MonkeyPatch, stand_in: Stand, decoder: list[Predictor]) -> None:
-    """A world in which the layers of a trained decoder answer like these, and those of an LSTM hardly advance."""
+    """A setting in which the layers of a trained decoder predict like these, and those of an LSTM hardly advance."""
     ours, lstm = build(read("depth-8")), build(read("lstm-5"))
     worlds: dict[Learner, list[Predictor]] = {ours: decoder, lstm: [Newton(steps=k) for k in (1, 1, 2, 2)]}
 

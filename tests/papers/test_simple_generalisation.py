@@ -38,7 +38,7 @@ def test_there_are_four_of_them() -> None:
     assert len(EXACT) == 4
 
 
-def test_what_algebra_decides_and_what_no_sentence_says_is_not_counted() -> None:
+def test_claims_decided_by_algebra_or_without_a_sentence_are_not_counted() -> None:
     asides = {id for id, c in CLAIMS.items() if id.startswith("innocenti") and c.aside}
     assert asides == {"innocenti-sum-rank", "innocenti-block-alignment"}
 

@@ -50,7 +50,7 @@ def test_even_tokens_make_the_sum_of_patches_a_thought_matrix() -> None:
     assert float(torch.as_tensor(control).min()) > 0.3
 
 
-def test_tasks_keep_their_parts_apart_and_know_their_answers() -> None:
+def test_tasks_have_disjoint_parts_and_correct_answers() -> None:
     assert len(dict(PAST)) == len(PAST) >= 8 + 16 + 50
     task = by_examples("past tense", 0, calibration=16, tests=50)
     asked = {query for query, _ in task.tests}
@@ -80,7 +80,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def echo(model: Model) -> Task:
-    """Queries whose right answers are the first two letters that the prompted model says."""
+    """Queries with the first two letters of the prompted model's answer as the correct answers."""
     context, queries = "A context that matters.\n", tuple(f"Query {i}:" for i in range(12))
     heard = answered(Frame.of(model, context, chat=False), queries, new=8, temperature=0.0)
     answers = [model.tokenizer.decode(ids[:2]) for ids in heard.answers]
@@ -92,7 +92,7 @@ def examples(model: Model, echo: Task) -> Examples:
     return answered(Frame.of(model, echo.context, chat=False), echo.calibration, new=8, temperature=0.0)
 
 
-def test_shares_tell_prompted_bare_and_patched_apart(model: Model, echo: Task, examples: Examples) -> None:
+def test_shares_distinguish_prompted_bare_and_patched(model: Model, echo: Task, examples: Examples) -> None:
     """A tiny model, float64, asked again what the patch was made with: the patch answers as the prompt does more often
     than the bare model, and leaves the model as it was."""
     frame = Frame.of(model, echo.context, chat=False)
@@ -173,7 +173,7 @@ def test_parts_change_what_is_theirs(model: Model, examples: Examples) -> None:
     assert all(float(update.frobenius()) > 0 for update in made["both"].values())
 
 
-def test_a_random_part_is_as_large_and_says_nothing(model: Model, examples: Examples) -> None:
+def test_a_random_part_has_equal_norm_and_no_information(model: Model, examples: Examples) -> None:
     """Norms to 1e-9; the other part is the very same, and the random one has next to nothing in common with it."""
     both = fitted(model, examples)
     last = {name for name in both.updates if "down_proj" in name}
@@ -188,7 +188,7 @@ def test_a_random_part_is_as_large_and_says_nothing(model: Model, examples: Exam
     assert 0 < len(last) < len(both.updates)
 
 
-def test_an_instruction_that_gains_nothing_is_said(echo: Task) -> None:
+def test_an_instruction_without_gain_is_reported(echo: Task) -> None:
     with pytest.raises(UnmetError, match="gains too little by the instruction to echo"):
         on_model.required(Trial(0), echo, {"prompted": 0.3, "bare": 0.2})
     on_model.required(Trial(0), echo, {"prompted": 0.9, "bare": 0.2})
@@ -196,7 +196,7 @@ def test_an_instruction_that_gains_nothing_is_said(echo: Task) -> None:
 
 @pytest.fixture
 def told(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> on_model.Told:
-    """A task that the claims on words are given in the place of theirs, which the model answers as prompted."""
+    """A task used by the claims on words in place of theirs, with the prompted model's answers as correct ones."""
     other = replace(echo, context="Something else, of no use.\n")
     told = on_model.Told.of(model, echo, other)
     columns = told.unpatched()
@@ -204,7 +204,7 @@ def told(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> on_model.
     return told
 
 
-def test_claims_on_words_find_what_their_criteria_are_about(told: on_model.Told) -> None:
+def test_claims_on_words_measure_the_quantities_of_their_criteria(told: on_model.Told) -> None:
     """A tiny model, asked again what its patches were made with: fitted ones recover more than those of another
     context; both parts do more than one, and than one and noise."""
     found = {id: CLAIMS[id].measure(Trial(0)) for id in ("mazzawi-as-written", "mazzawi-words", "mazzawi-both-parts")}

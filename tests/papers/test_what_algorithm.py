@@ -62,7 +62,7 @@ def test_its_width_grows_with_the_square_and_its_depth_does_not() -> None:
         (OLS(), OLS(), Verdict.INCONCLUSIVE),  # a control that does not fail
     ],
 )
-def test_least_squares_is_known_from_ridge(
+def test_least_squares_is_distinguished_from_ridge(
     deep: Predictor, shallow: Predictor, wanted: Verdict, stand_in: Stand, verdict: Judge
 ) -> None:
     instead(stand_in, depth_8=deep, depth_1=shallow)
@@ -82,7 +82,7 @@ def test_implicit_weights_are_those_of_a_linear_method() -> None:
 RIGHT = {name: Ridge(penalty=(noise / spread) ** 2) for name, (noise, spread) in what_algorithm.RIDGES.items()}
 
 
-def test_the_right_penalty_is_found(stand_in: Stand, verdict: Judge) -> None:
+def test_the_correct_penalty_is_recovered(stand_in: Stand, verdict: Judge) -> None:
     instead(stand_in, depth_2=OLS(), **RIGHT)
     found, judged = verdict("akyurek-ridge")
     assert found is Verdict.PASS, judged
@@ -128,7 +128,7 @@ def test_phases(depths: tuple[Predictor, ...], wanted: Verdict, stand_in: Stand,
 
 
 def test_one_training_without_all_phases_is_enough_to_fail(stand_in: Stand, verdict: Judge) -> None:
-    """Four of five are in order; a mean would not tell."""
+    """Four of five are in order; a mean would not detect it."""
     shallow = {True: STEP, False: Ridge(penalty=0.5)}
     makers = {"depth-1": lambda trial: shallow[trial.seed != 3], "depth-2": lambda _: Ridge(penalty=0.5)}
     stand_in(makers | dict.fromkeys(("depth-4", "depth-8"), lambda _: OLS()))
@@ -193,7 +193,7 @@ def test_the_claim_of_the_probe(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_probe_that_cannot_find_what_is_planted_says_nothing(
+def test_a_probe_that_cannot_decode_a_planted_code_is_inconclusive(
     stand_in: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(what_algorithm_probe, "control_model", lambda trial: build(trial.recipe("depth-1")))

@@ -30,7 +30,8 @@ from inweights.papers.what_can import claims as what_can
 
 @pytest.fixture(autouse=True)
 def _no_large_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decoder of the paper's size is slow, and no verdict hangs on it; what is told of it has a test of its own."""
+    """The decoder of the paper's size is slow, and no verdict depends on it; its reported numbers have a separate
+    test."""
     monkeypatch.setattr(zoo, "seeded", lambda name, seed: None)
 
 
@@ -52,7 +53,7 @@ def verdict(id: str, given: dict[str, Any]) -> Verdict:
 
 
 class Told:
-    """Answers right, apart from a part of each label."""
+    """Predictions that are correct except for a part of each label."""
 
     def __init__(self, off: float) -> None:
         self.off = off
@@ -96,7 +97,7 @@ def test_least_squares_at_most_numbers_of_examples_is_not_enough() -> None:
     assert verdict("garg-linear", {"depth-8": Gap()}) is Verdict.FAIL
 
 
-def test_what_is_bad_everywhere_has_not_learned_other_orthants() -> None:
+def test_a_predictor_that_is_bad_everywhere_fails_on_other_orthants() -> None:
     """Always answering 0 loses nothing by the shift, but has nothing to lose."""
     found = what_can.orthants(Instead(0, given={"depth-8": Zero()})).quantities
     assert torch.as_tensor(found["lost"][0]).mean().abs() < 0.2
@@ -119,7 +120,7 @@ def test_a_network_is_as_good_as_itself() -> None:
 
 
 def test_a_bump_without_noise_is_no_double_descent() -> None:
-    """A model whose error goes up around d examples whatever the labels are."""
+    """A model with an error that rises around d examples for any labels."""
 
     class Bumpy(OLS):
         def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
@@ -137,7 +138,7 @@ def test_a_bump_is_seen() -> None:
 
 
 def linear(predictor: LinearPredictor) -> Callable[[Tensor, Tensor], Tensor]:
-    """A model whose answers are linear in the query."""
+    """A model with predictions linear in the query."""
     return lambda xs, ys: (predictor.weights(xs.detach(), ys) * xs).sum(-1)
 
 
@@ -149,8 +150,8 @@ def test_gradients_of_answers_are_the_weights() -> None:
     assert verdict("garg-gradient", {"depth-8": linear(Averaging())}) is Verdict.FAIL
 
 
-def test_a_model_of_the_papers_size_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the first trial alone, for it was trained once; a stand-in that knows least squares has all that is known."""
+def test_a_model_of_the_papers_size_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the first trial only, as it was trained once; least squares in its place has a cosine of 1."""
 
     class Large:
         def to(self, device: str) -> Large:

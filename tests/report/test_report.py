@@ -1,4 +1,4 @@
-"""Figures are drawn from the table that is written beside them, and the page fetches nothing."""
+"""Figures are drawn from the table that is written with them, and the page loads nothing."""
 
 from __future__ import annotations
 

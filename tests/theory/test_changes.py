@@ -78,7 +78,7 @@ def test_all_problems_are_listed_at_once() -> None:
     assert "no parameter named '9.bias'" in str(error.value)
 
 
-def test_changes_are_found_by_name() -> None:
+def test_changes_are_accessed_by_name() -> None:
     some = changes()
     assert some["2.bias"] is some.items[1]
     with pytest.raises(InputError, match=r"There is no change of '2.bia'; did you mean 2.bias"):

@@ -1,4 +1,4 @@
-"""The theorem on plain tensors: exact, of rank 1, smallest, and clear about what it cannot do."""
+"""The theorem on plain tensors: exact, of rank 1, of least norm, with errors where it does not apply."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_any_carrier_serves_but_none_is_smaller(seed: int) -> None:
 
 
 def test_every_solution_is_in_the_family() -> None:
-    """A solution found by other means differs from the theorem's by something that does not see `a`."""
+    """A solution computed by other means differs from the theorem's by a matrix that maps `a` to 0."""
     W, a, delta = case()
     other = implicit_update(W, a, delta, carrier=torch.ones(5, dtype=F64))
     difference = other - implicit_update(W, a, delta)

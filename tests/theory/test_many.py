@@ -1,4 +1,4 @@
-"""One update for many tokens: exact where it can be, and honest where it cannot."""
+"""One update for many tokens: exact where possible, and reported as inexact otherwise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_exact_up_to_the_number_of_independent_tokens(tokens: int, batch: tuple[
 
 
 @given(st.integers(WIDTH + 1, 3 * WIDTH), st.integers(0, 20))
-def test_beyond_that_it_is_least_squares_and_says_so(tokens: int, seed: int) -> None:
+def test_beyond_that_it_is_reported_as_least_squares(tokens: int, seed: int) -> None:
     W, Z, dZ = case(tokens, seed=seed)
     solved = static_update(W, Z, dZ)
     assert not bool(solved.exact)

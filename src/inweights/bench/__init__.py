@@ -1,4 +1,4 @@
-"""What is measured against whom: one file for each benchmark."""
+"""Benchmarks against other implementations, one file each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BENCHES = {
 
 
 def load(name: str) -> Callable[..., Any]:
-    """The `run` function of a benchmark, whose module is imported only now: it makes a `Result`."""
+    """The `run` function of a benchmark, which returns a `Result`. Its module is imported only now."""
     if name not in BENCHES:
         raise unknown("benchmark", name, BENCHES)
     return importlib.import_module(f"inweights.bench.{name}").run

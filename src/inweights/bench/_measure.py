@@ -1,4 +1,4 @@
-"""How two ways of doing one job are timed: in one process, taking turns, so that noise hits both."""
+"""Timing of two implementations of one job, alternating in one process, so that noise affects both."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison. `ours` and `rival` are in one `unit`; a ratio above 1 is in our favour.
+    """One comparison. `ours` and `rival` have the same `unit`; a ratio above 1 is in our favour.
 
-    `beside` is what else was measured, by name.
+    `beside` holds further measurements by name.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """What a benchmark found.
+    """The result of a benchmark.
 
-    - `headline`: the name of the row that stands for the whole.
-    - `error`, `tolerance`: the largest difference between the two sides' answers, and what is allowed. A
-      ratio between answers that disagree means nothing.
-    - `setting`: what was run, in words.
+    - `headline`: the name of the main row.
+    - `error`, `tolerance`: the largest difference between the outputs of the two sides, and the largest allowed one. A
+      ratio of times is meaningless if the outputs disagree.
+    - `setting`: a description of the setting.
     """
 
     setting: str
@@ -76,9 +76,9 @@ class Result:
 
 
 def race(ours: Callable[[], object], rival: Callable[[], object], *, rounds: int = 7) -> tuple[float, float]:
-    """Median seconds of both, alternating for `rounds` rounds after two runs each to warm up.
+    """Median seconds of both functions, alternating for `rounds` rounds after two warm-up runs each.
 
-    A quick side is repeated within its turn until that lasts about 20 ms, so that the clock can see it.
+    A fast function is repeated within its turn for about 20 ms, so that the clock can resolve it.
     """
 
     def seconds(job: Callable[[], object], times: int) -> float:

@@ -1,4 +1,4 @@
-"""The model and text that the benchmarks on a language model share."""
+"""The model and the text of the benchmarks on a language model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEXT = (
 
 
 def prompt(tokens: int, asked: int) -> Prompt:
-    """SmolLM2 in float32 on the CPU with a context of some tokens and a query of a few."""
+    """A prompt of SmolLM2 in float32 on the CPU, with a context of `tokens` tokens and a query of `asked` tokens."""
     model: Model = load("smollm2", device="cpu")
     ids = model.tokenizer(TEXT * (2 + (tokens + asked) // 30), add_special_tokens=False)["input_ids"]
     return Prompt(model, ids[:tokens], ids[tokens : tokens + asked])

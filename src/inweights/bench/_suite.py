@@ -1,4 +1,4 @@
-"""The prompts that folding is measured on: manner, language, format, facts and few-shot tasks."""
+"""The prompts that folding is measured on: style, language, format, facts and few-shot tasks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CHAT = {
         "answer with: Have a good read!"
     ),
 }
-# The rival's rate was chosen on these two prompts outside the suite. Our own steps, rate and weight were chosen on them
-# and on `facts` and `french`, so the mean without those is reported as well.
+# The rival's learning rate was chosen on these two prompts outside the suite. Our number of steps, learning rate and
+# weight were chosen on them and on `facts` and `french`, so the mean without those two is reported as well.
 DEVELOPMENT = {
     "teacher": (
         "You are a patient primary-school teacher. Explain everything with a simple comparison to animals and end with "
@@ -44,10 +44,10 @@ PAST = tuple((a, b) for a, b in (line.split() for line in _VERBS.splitlines()))
 
 @dataclass(frozen=True)
 class Task:
-    """A prompt with what is asked under it: plain queries, or inputs of a few-shot task with their answers.
+    """A prompt with its queries: plain queries, or inputs of a few-shot task with their answers.
 
-    - `calibration`: queries to fold with, unlabelled; empty if the model shall make them up.
-    - `tests`: queries with right answers, disjoint from the calibration's and from the prompt's own.
+    - `calibration`: unlabelled queries for calibration; empty if the model generates them.
+    - `tests`: queries with correct answers, disjoint from the calibration queries and from the prompt's examples.
     """
 
     name: str
@@ -58,15 +58,15 @@ class Task:
 
 
 def past_tense(shots: int = 8, tests: int = 40) -> Task:
-    """Present to past tense, eight shots; hand-written verbs, so that no data need be fetched."""
-    pairs = PAST[::3] + PAST[1::3] + PAST[2::3]  # regular and irregular ones in every part
+    """Present to past tense, eight shots, from a list of verbs in the package."""
+    pairs = PAST[::3] + PAST[1::3] + PAST[2::3]  # regular and irregular verbs in every part
     context = "".join(f"Input: {a}\nOutput: {b}\n\n" for a, b in pairs[:shots])
     asked = [(f"Input: {a}\nOutput:", f" {b}") for a, b in pairs[shots:]]
     return Task("past tense", context, False, tuple(q for q, _ in asked[tests:]), tuple(asked[:tests]))
 
 
 def capitals(shots: int = 8, tests: int = 40) -> Task:
-    """Words to words with a capital letter, eight shots."""
+    """Words to capitalised words, eight shots."""
     words = [a for a, _ in PAST[1::3] + PAST[2::3] + PAST[::3]]
     context = "".join(f"Input: {a}\nOutput: {a.capitalize()}\n\n" for a in words[:shots])
     asked = [(f"Input: {a}\nOutput:", f" {a.capitalize()}") for a in words[shots:]]
@@ -74,5 +74,5 @@ def capitals(shots: int = 8, tests: int = 40) -> Task:
 
 
 def suite() -> list[Task]:
-    """All of it: seven chat prompts and two few-shot tasks."""
+    """The whole suite: seven chat prompts and two few-shot tasks."""
     return [*(Task(name, context) for name, context in CHAT.items()), past_tense(), capitals()]

@@ -1,7 +1,6 @@
 """One adapter for all queries, against gradient context distillation on the same tokens.
 
-Resumable: what was measured for a prompt is kept in the cache, under a key of everything that matters, and a run that
-was stopped goes on from there.
+Measurements of each prompt are cached under a key of code and settings, so that a stopped run can resume.
 """
 
 from __future__ import annotations
@@ -44,14 +43,16 @@ from inweights.folding import (
 from inweights.models import Model, load
 
 HELD_OUT = 64
-SEEN = ("facts", "french")  # our own steps were chosen on these, too
+SEEN = ("facts", "french")  # our number of steps was chosen on these too
 
 
 def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
-    """On a GPU: the whole suite, 1,024 queries, the rival for its 400 steps of 32 queries. On a CPU: two prompts, 64
-    queries, the rival for 60 steps of 8 queries, its time multiplied up to 400.
+    """Runs the benchmark.
 
-    *Solve time* is everything after the answers are sampled, the prompted pass included, on both sides.
+    On a GPU: the whole suite, 1,024 queries, and 400 steps of 32 queries for the rival. On a CPU: two prompts, 64
+    queries, and 60 steps of 8 queries for the rival, with its time extrapolated to 400 steps.
+
+    The *solve time* covers everything after the answers are sampled, including the prompted pass, on both sides.
     """
     for name in only:
         if name not in {t.name for t in suite()}:
@@ -107,7 +108,7 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
 
 
 def _measured_before(path: Path) -> dict[str, Any]:
-    """What a run wrote; a file that is none of those is named."""
+    """The measurements that a run wrote to a file. Raises an error that names the file if it lacks them."""
     fix = "delete it to measure again"
     result = read_json(path, "The measurement", fix=fix, finite=False)
     if not all(isinstance(result.get(name), float) for name in ("ours", "rival", "recovered_ours", "recovered_rival")):
@@ -116,9 +117,16 @@ def _measured_before(path: Path) -> dict[str, Any]:
 
 
 def _code() -> str:
-    """A hash of the code that is measured: another code is another measurement."""
+    """A hash of the measured code, for the cache key."""
     digest = hashlib.sha256()
-    for room, pattern in (("theory", "*"), ("models", "*"), ("fold", "*"), ("bench", "*suite*"), ("bench", "*fold*")):
+    for room, pattern in (
+        ("theory", "*"),
+        ("models", "*"),
+        ("running", "*"),
+        ("folding", "*"),
+        ("bench", "*suite*"),
+        ("bench", "*fold*"),
+    ):
         for path in sorted(Path(str(files(f"inweights.{room}"))).glob(pattern)):
             if path.is_file():
                 digest.update(path.read_bytes())
@@ -126,8 +134,8 @@ def _code() -> str:
 
 
 def _warm_up(model: Model, low: Model, examples: Examples) -> Fold:
-    """Two steps of either side, not timed: a GPU loads its kernels and takes its memory. And the fold of another
-    prompt, to confuse the first one with."""
+    """Runs two untimed steps of both sides on a GPU, which loads kernels and allocates memory. Returns the fold of
+    another prompt, as the control for the first prompt."""
     if model.device.type == "cuda":
         for method, steps in (("match", steps_for(model, len(examples))), ("distil", DISTILLED)):
             solve_updates(model, examples, method, low=low, steps=replace(steps, count=2))
@@ -138,7 +146,8 @@ def _warm_up(model: Model, low: Model, examples: Examples) -> Fold:
 def _piece(
     model: Model, low: Model, task: Task, setting: dict[str, Any], another: Fold | None
 ) -> tuple[dict[str, Any], Fold]:
-    """One prompt: both folds, timed one after the other, and what they recover; then our fold, to confuse the next."""
+    """Measures one prompt: both folds, timed one after the other, and how much each recovers. Also returns our fold,
+    as the control for the next prompt."""
     frame, quick = Frame.of(model, task.context, task.chat), Frame.of(low, task.context, task.chat)
     queries = list(task.calibration) or made_up(quick, int(setting["queries"]) + HELD_OUT, seed=0)
     apart = queries[int(setting["queries"]) :]
@@ -154,13 +163,13 @@ def _piece(
         sets["hand_written"] = answered(frame, questions(), temperature=0.0)
     else:
         sets["held_out"] = answered(frame, [q for q, _ in task.tests], temperature=0.0)
-    # Only the steps are multiplied up: the prompted pass is made once.
+    # Only the time of the steps is extrapolated: the prompted pass is made once.
     more = rival.seconds_steps * (DISTILLED.count / steps.count - 1)
     results: dict[str, Any] = {"ours": ours.seconds, "rival": rival.seconds + more}
     for name, heard in sets.items():
         a = measure(name, heard, fold, others={"another": another})
         b = measure(name, heard, theirs, control=False)
-        results |= _told(name, a, b)
+        results |= _values(name, a, b)
     first = next(iter(sets))
     results["recovered_ours"], results["recovered_rival"] = results[f"{first}_ours"], results[f"{first}_rival"]
     if task.tests:
@@ -169,7 +178,7 @@ def _piece(
     return results, fold
 
 
-def _told(name: str, ours: Measured, rival: Measured) -> dict[str, Any]:
+def _values(name: str, ours: Measured, rival: Measured) -> dict[str, Any]:
     return {
         f"{name}_ours": ours.recovered.value,
         f"{name}_interval": [ours.recovered.low, ours.recovered.high],
@@ -186,7 +195,7 @@ def _row(name: str, result: dict[str, Any], on_gpu: bool) -> Row:
 
 
 def _mean(pieces: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means of what all prompts have in common: times and what was recovered."""
+    """Means over prompts of the times and of the recovered shares."""
     names = ("ours", "rival", "recovered_ours", "recovered_rival")
     results = {name: mean(p[name] for p in pieces) for name in names}
     by_hand = [p for p in pieces if "hand_written_ours" in p]

@@ -1,4 +1,4 @@
-"""Generating with the context in the weights, the patch made anew for every token."""
+"""Generation with the context in the weights, with a new patch for every token."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SAMPLE = 4
 
 
 def run(context: int = 256, query: int = 8, new_tokens: int = 32, rounds: int = 3) -> Result:
-    """Ours runs prompted and patched stream side by side over one cache.
+    """Runs the benchmark. Ours computes the prompted and the patched stream together, with one cache.
 
-    `recompute` makes everything anew for every token (timed on the first few, scaled up: later ones are longer, so
-    this flatters the rival). `prompted` is plain generation with the prompt, which knows nothing of weights.
+    `recompute` recomputes everything for every token (timed on the first few and scaled up, which favours the rival,
+    as later ones are longer). `prompted` is plain generation with the prompt, without any patch.
     """
     prompt = make_prompt(context, query)
     net = prompt.model.model

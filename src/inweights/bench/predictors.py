@@ -32,17 +32,19 @@ def run(
     prefixes: Sequence[int] = (5, 15, 25, 35),
     rounds: int = 5,
 ) -> Result:
-    """The rivals do what the public repositories do, and are written anew here.
+    """Runs the benchmark. The rivals are reimplementations of the loops in public repositories.
 
-    `lasso`: scikit-learn, fitted anew for every task, prefix and penalty, as sparse tasks are scored in Garg et al.
-    2022, timed on every `sample`-th task and scaled up. `ridge`, `ols`, `dmmse`: a loop over prefixes, batched over
-    tasks. `network`: for each prefix a list of modules, one per task, with autograd and Adam, timed on `prefixes` and
-    scaled up; beside it the same with batched products, which public code does not have.
+    - `lasso`: scikit-learn, fitted anew for every task, prefix and penalty, as sparse tasks are scored in Garg et al.
+      2022, timed on every `sample`-th task and scaled up.
+    - `ridge`, `ols`, `dmmse`: a loop over prefixes, batched over tasks.
+    - `network`: for each prefix a list of modules, one per task, with autograd and Adam, timed on `prefixes` and scaled
+      up. A version with batched products, which public code does not have, is also measured.
 
-    Times are in float32. Both sides' answers are compared in float64 (the network's in float32): the root mean square
-    of the difference, relative to the answers. The Lasso's rival stops before it has converged, and its answers are off
-    by more than rounding; there the difference is how far our objective lies above the rival's, at most over all
-    problems, relative to the objective of zero. A convex objective that is lower is nearer to the one solution.
+    Times are in float32. The predictions of both sides are compared in float64 (the network's in float32): root mean
+    square difference, relative to the predictions. scikit-learn's Lasso stops before it has converged, and its
+    predictions differ by more than rounding; there the difference is the largest excess of our objective over the
+    rival's over all problems, relative to the objective of zero weights. As the objective is convex, a lower value is
+    closer to the solution.
     """
     draw = Draw(0, 0, tasks)
     drawn = Draw(1, 0, pool).normal(dims)
@@ -97,7 +99,7 @@ def _lasso(xs: Tensor, ys: Tensor, sample: int, rounds: int) -> Row:
     some_xs, some_ys = xs[::sample], ys[::sample]
 
     def rival() -> Tensor:
-        """The weights `(penalties, tasks, points, dims)`."""
+        """The weights fitted by scikit-learn, `(penalties, tasks, points, dims)`."""
         result = xs.new_zeros(len(PENALTIES), *some_xs.shape)
         for k, penalty in enumerate(PENALTIES):
             for i in range(1, ys.shape[1]):
@@ -108,7 +110,7 @@ def _lasso(xs: Tensor, ys: Tensor, sample: int, rounds: int) -> Row:
         return result
 
     def objectives(weights: Tensor) -> Tensor:
-        """`(penalties, tasks, points - 1)`, relative to those of zero."""
+        """The objectives relative to those of zero weights, `(penalties, tasks, points - 1)`."""
         X, y, w = some_xs.double(), some_ys.double(), weights.double()
         misses = (w @ X.mT - y.unsqueeze(1)).square()  # (penalties, tasks, prefixes, examples)
         known = torch.ones_like(misses[0, 0]).tril(-1)
@@ -158,7 +160,7 @@ def _dmmse(xs: Tensor, ys: Tensor, pool: Tensor) -> Tensor:
 
 
 def _network(xs: Tensor, ys: Tensor, prefixes: Sequence[int]) -> Row:
-    """Both sides take turns: ours on all prefixes, the rivals on one of theirs."""
+    """Times the network on each of `prefixes`, alternating: ours on all prefixes, the rivals on this prefix."""
     network = Network()
     jobs: dict[str, Callable[[int], Tensor]] = {
         "ours": lambda _: network.predict_prefixes(xs, ys),
@@ -181,7 +183,8 @@ def _network(xs: Tensor, ys: Tensor, prefixes: Sequence[int]) -> Row:
 
 
 def _separate(xs: Tensor, ys: Tensor, i: int, network: Network) -> Tensor:
-    """After i examples: a module for each task, all under one optimiser, from the same start as ours."""
+    """Predictions after i examples, `(tasks,)`: one module per task, one optimiser, and the same initial weights as
+    ours."""
     models = nn.ModuleList()
     for W, v, b in zip(*network.start(xs), strict=True):
         model = nn.Sequential(nn.Linear(xs.shape[2], network.hidden), nn.ReLU(), nn.Linear(network.hidden, 1))
@@ -197,7 +200,7 @@ def _separate(xs: Tensor, ys: Tensor, i: int, network: Network) -> Tensor:
 
 
 def _batched(xs: Tensor, ys: Tensor, i: int, network: Network) -> Tensor:
-    """After i examples: the networks of all tasks as batched products, with autograd."""
+    """Predictions after i examples, `(tasks,)`: the networks of all tasks as batched products, with autograd."""
     W, v, b = (layer.clone().requires_grad_() for layer in network.start(xs))
     inputs = pad(xs, (0, 1), value=1.0)
 

@@ -9,8 +9,9 @@ from inweights.blocks import ContextualLayer, SoftmaxAttention
 
 
 def run(n: int = 512, width: int = 256, heads: int = 8, rounds: int = 7) -> Result:
-    """The rival runs the layer on `c_1…c_i` and `x` for i = 0 … n: it projects only what it needs, and
-    computes the query's output only. A second rival runs n+1 masked copies of the query in one batch."""
+    """Runs the benchmark. The rival runs the layer on `c_1…c_i` and `x` for i = 0 … n; it projects only the tokens that
+    it needs, and computes only the output of the query. A second rival runs n+1 masked copies of the query in one
+    batch."""
     generator = torch.Generator().manual_seed(0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

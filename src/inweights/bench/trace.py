@@ -17,10 +17,10 @@ SAMPLE = 8
 
 
 def run(context: int = 256, query: int = 4, piece: int = 64) -> Result:
-    """Update norms of all layers are computed on all three sides, by the same code.
+    """Runs the benchmark. All three sides compute the update norms of all layers with the same code.
 
     `per_prefix` runs the model on each prefix and the query from the start; `cached` reuses the keys and values of the
-    context and runs the query alone. Both rivals are timed on every 8th prefix, spread evenly, and scaled up.
+    context and runs the query alone. Both rivals are timed on every 8th prefix and scaled up.
     """
     prompt = make_prompt(context, query)
     keeps = staircase(prompt)
@@ -42,7 +42,7 @@ def run(context: int = 256, query: int = 4, piece: int = 64) -> Result:
     error = max(
         float((ours[:, some] - other).abs().max() / ours.abs().max()) for other in (cached, full, again[:, some])
     )
-    mine = (seconds["ours"] + seconds["again"]) / 2  # before and after the rivals: the mean, not the better one
+    mine = (seconds["ours"] + seconds["again"]) / 2  # the mean of the runs before and after the rivals
     rows = tuple(
         Row(name, mine, seconds[name] * scale, "seconds", goal=goal)
         for name, goal in (("per_prefix", 15.0), ("cached", 3.0))
@@ -58,7 +58,7 @@ def run(context: int = 256, query: int = 4, piece: int = 64) -> Result:
 
 
 def _each_from_the_start(prompt: object, keeps: Tensor) -> PackedFactors:
-    """One forward over prefix and query for each row of `keeps`."""
+    """One forward pass over prefix and query for each row of `keeps`."""
     from inweights.models import Prompt
 
     assert isinstance(prompt, Prompt)

@@ -1,4 +1,4 @@
-"""Steps of training at equal arithmetic, against the loop that the field has used since Garg et al. 2022."""
+"""Training steps of the same model, against the training loop in common use since Garg et al. 2022."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DIMS, POINTS, BATCH = 20, 41, 64
 
 
 class Reference(nn.Module):
-    """transformers' GPT-2 between two linear maps, input and label as one token each."""
+    """GPT-2 of transformers between two linear maps, with one token for each input and one for each label."""
 
     def __init__(self, layers: int, width: int, heads: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Reference(nn.Module):
 
 
 def reference_loop(model: Reference, device: torch.device) -> Callable[[int], None]:
-    """Batches drawn on the CPU and moved, float32, Adam, the loss read after every step, one kernel after the other."""
+    """The rival's training loop: batches sampled on the CPU and copied, float32, Adam, loss read after each step."""
     adam = torch.optim.Adam(model.parameters(), lr=1e-4)
 
     def steps(count: int) -> None:
@@ -57,7 +57,7 @@ def reference_loop(model: Reference, device: torch.device) -> Callable[[int], No
 
 
 def copy_weights(ours: DecoderModel, reference: Reference) -> None:
-    """Gives our decoder the weights of the reference: only then is the arithmetic seen to be equal."""
+    """Copies the weights of the reference to our decoder, so that their outputs can be compared."""
     with torch.no_grad():
         ours.read_in.weight[:, :DIMS] = reference.read_in.weight
         ours.read_in.weight[:, DIMS] = reference.read_in.weight[:, 0]
@@ -92,7 +92,7 @@ def recipe(layers: int, width: int, heads: int, precision: str, tokens: str = "t
 
 
 def run() -> Result:
-    """On a GPU the decoder of the paper, 12 layers of width 256; on a CPU 6 of width 128."""
+    """Runs the benchmark: on a GPU with the decoder of the paper, 12 layers of width 256; on a CPU 6 of width 128."""
     on_gpu = torch.cuda.is_available()
     shape = (12, 256, 8) if on_gpu else (6, 128, 4)
     processes = Processes("cuda" if on_gpu else "cpu")
@@ -112,11 +112,11 @@ def run() -> Result:
             copy_weights(ours.model, reference)
             error = _difference(ours.model, reference, processes.device)
         a, b = _race(_many(ours), theirs, 100 if on_gpu else 2, processes.device)
-        told = {"steps_per_second_ours": 1 / a, "steps_per_second_rival": 1 / b, "tasks_per_second_ours": BATCH / a}
-        rows.append(Row(name, a, b, "seconds", goal=7.0 if on_gpu else 1.0, beside=told))
+        speed = {"steps_per_second_ours": 1 / a, "steps_per_second_rival": 1 / b, "tasks_per_second_ours": BATCH / a}
+        rows.append(Row(name, a, b, "seconds", goal=7.0 if on_gpu else 1.0, beside=speed))
     setting = f"decoder of {shape[0]} layers, width {shape[1]}, {shape[2]} heads, batch {BATCH}, {2 * POINTS} tokens, "
     setting += (
-        f"{torch.cuda.get_device_name()}; rival in float32, ours in bfloat16 unless it says otherwise, compiled, one "
+        f"{torch.cuda.get_device_name()}; rival in float32, ours in bfloat16 unless stated otherwise, compiled, one "
         "CUDA graph a step"
         if on_gpu
         else f"CPU, {torch.get_num_threads()} threads, float32 on both sides"
@@ -134,7 +134,7 @@ def _many(ours: Run) -> Callable[[int], None]:
 
 @torch.no_grad()
 def _difference(ours: DecoderModel, reference: Reference, device: torch.device) -> float:
-    """The largest difference between the two models' answers with the same weights, in float32."""
+    """The largest difference between the outputs of the two models with the same weights, in float32."""
     xs = torch.randn(8, POINTS, DIMS, device=device)
     ys = torch.randn(8, POINTS, device=device)
     return (ours(xs, ys) - reference.eval()(xs, ys)).abs().max().item()
@@ -143,7 +143,7 @@ def _difference(ours: DecoderModel, reference: Reference, device: torch.device) 
 def _race(
     ours: Callable[[int], None], rival: Callable[[int], None], count: int, device: torch.device
 ) -> tuple[float, float]:
-    """Median seconds a step of both, in turns, after both have warmed up."""
+    """Median seconds per step of both sides, alternating, after a warm-up of both."""
     taken: tuple[list[float], list[float]] = ([], [])
     for job in (ours, rival):
         job(max(2, count // 10))

@@ -10,8 +10,8 @@ from inweights.theory import Update, implicit_update
 
 
 def run(tasks: int = 64, tokens: int = 40, out: int = 252, width: int = 63, rounds: int = 7) -> Result:
-    """Both sides make the update of every token of every task, its Frobenius norm, and what it adds to
-    the output. The rival forms each `ΔW`, as public code for this does."""
+    """Runs the benchmark. Both sides compute the update of every token of every task, its Frobenius norm, and its
+    contribution to the output. The rival forms each `ΔW` as a dense matrix, as public code does."""
     generator = torch.Generator().manual_seed(0)
 
     def randn(*shape: int) -> Tensor:

@@ -57,5 +57,5 @@ def _root(
 
 
 def main() -> NoReturn:
-    """The entry point: every command ends with one of the exit codes of `_exits`, and never with a traceback."""
+    """The entry point: every command ends with one of the exit codes of `_exits`, without a traceback."""
     sys.exit(exit_code(app))

@@ -1,4 +1,4 @@
-"""Where the lab and the ledger compute."""
+"""The option `--device` of the lab and the ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Where = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto (cuda if th
 
 
 def usable(device: str) -> str:
-    """The device that a word names, of those that have float64, which is measured in; refuses what is not here."""
+    """The device of a name, among those with float64, which measurements use. Raises an error if it is missing."""
     import torch
 
     from inweights.models import choose_device

@@ -1,4 +1,4 @@
-"""How a command ends: 0 holds, 1 does not hold, 2 bad input, 3 internal error, 130 interrupted; never a traceback."""
+"""Exit codes of commands: 0 holds, 1 does not hold, 2 bad input, 3 internal error, 130 interrupted; no tracebacks."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from inweights._fetch import cache
 
 BAD_INPUT, INTERNAL, INTERRUPTED = 2, 3, 130
 PIPE_CLOSED = 141
-"""128 + SIGPIPE, as a shell reports any program whose reader has gone, such as `| head`."""
+"""128 + SIGPIPE, as shells report a program that writes to a closed pipe, such as `| head`."""
 
 PATH_SHOWN = 300
-"""Characters of a path that a sentence shows."""
+"""The number of characters of a path that an error message shows."""
 
 TRACEBACK = "INWEIGHTS_TRACEBACK"
-"""The variable that, set to anything, prints the traceback of an internal error too."""
+"""The environment variable that, set to any value, also prints the traceback of an internal error."""
 
 _EXTRAS = {
     "accelerate": "peft", "gguf": "gguf", "matplotlib": "lab", "numpyro": "bayes", "peft": "peft", "pyarrow": "data",
     "ray": "sweep", "sklearn": "lab",
 }  # fmt: skip
-"""Packages that a command may lack, and the extra of this package that brings them."""
+"""Packages that may be missing, and the extra of this package that installs them."""
 
 
 def exit_code(app: Callable[[], object]) -> int:
-    """Calls `app` and tells how it ended; what it raises becomes a sentence on standard error."""
+    """Calls `app` and returns its exit code; an exception becomes a message on standard error."""
     _open_streams()
     try:
         _check_arguments()
         code = _called(app)
-        sys.stdout.flush()  # here, where a reader that has gone is noticed
+        sys.stdout.flush()  # here, so that a closed pipe is handled below
         return code
     except KeyboardInterrupt:
         return _end("Interrupted.", INTERRUPTED)
@@ -49,7 +49,7 @@ def exit_code(app: Callable[[], object]) -> int:
         return _pipe_closed()
     except InputError as error:
         return _end(str(error), BAD_INPUT)
-    except OSError as error:  # a disk that is full, a folder that is a file
+    except OSError as error:  # e.g. a full disk, or a file where a folder is expected
         where = f" {shown(error.filename, PATH_SHOWN)}" if error.filename else ""
         return _end(f"A file could not be used{where}: {error.strerror or error}.", BAD_INPUT)
     except Exception as error:
@@ -62,13 +62,13 @@ def exit_code(app: Callable[[], object]) -> int:
 
 
 def _called(app: Callable[[], object]) -> int:
-    """The exit code with which `app` ends; what typer and rich made an exit of is raised as it was."""
+    """The exit code of `app`. Exceptions that typer and rich turned into an exit are raised again."""
     try:
         app()
     except SystemExit as end:
         cause = end.__context__
         while cause is not None:
-            # rich and typer end with 1 where a pipe is closed or input ends, and without a word on Ctrl-C.
+            # rich and typer exit with 1 on a closed pipe or at the end of input, and without a message on Ctrl-C.
             if isinstance(cause, KeyboardInterrupt | BrokenPipeError | EOFError):
                 raise cause from None
             cause = cause.__cause__ or cause.__context__
@@ -79,7 +79,7 @@ def _called(app: Callable[[], object]) -> int:
 
 
 def _open_streams() -> None:
-    """Standard output and error that can be written to, whatever their encoding, also where they were closed."""
+    """Makes standard output and error writable for any encoding, and also if they were closed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -97,21 +97,21 @@ def _check_arguments() -> None:
 
 
 def _end(sentence: str, code: int) -> int:
-    with suppress(OSError, ValueError):  # nobody may be there to read it
+    with suppress(OSError, ValueError):  # standard error may be closed
         sys.stderr.write(f"{sentence}\n")
         sys.stderr.flush()
     return code
 
 
 def _pipe_closed() -> int:
-    """Quietly; and what is still to be written is lost without a complaint when Python ends."""
+    """Ends without a message; remaining output is discarded, so that Python does not complain on exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED
 
 
 def _internal(error: Exception) -> int:
-    """Writes the traceback to a file and says how to report it."""
+    """Writes the traceback to a file and prints how to report the error."""
     command = shlex.join(["inweights", *sys.argv[1:]])
     trace = "".join(traceback.format_exception(error))
     if os.environ.get(TRACEBACK):
@@ -136,7 +136,7 @@ def _versions() -> str:
 
 
 def _written(report: str) -> Path | None:
-    """A new file with the report, for the user's eyes alone: in the cache, or else in the temporary folder."""
+    """Writes the report to a new file that only the user can read, in the cache or else in the temporary folder."""
     for folder in (cache() / "errors", Path(tempfile.gettempdir())):
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

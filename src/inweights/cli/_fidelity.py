@@ -1,4 +1,4 @@
-"""How a fidelity report is told: to people as a table, to programs as JSON."""
+"""Output of a fidelity report: a table for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def fidelity_json(results: Fidelity) -> dict[str, Any]:
-    """The keys that scripts rely on, those of the first set of queries, and the whole report beside them."""
+    """The values of the first set of queries as top-level keys, which scripts rely on, and the whole report."""
     result: dict[str, Any] = {}
     if results.sets:
         first = results.sets[0]
@@ -28,7 +28,7 @@ def fidelity_json(results: Fidelity) -> dict[str, Any]:
 
 
 def show_fidelity(result: Fidelity) -> None:
-    """The report as tables."""
+    """Prints the report as tables."""
     rows = []
     for s in result.sets:
         wrong = "; ".join(f"{name} {r.value:.2f}" for name, r in s.controls.items())

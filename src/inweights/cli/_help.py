@@ -1,4 +1,4 @@
-"""`docs/help.md`: all commands with their options, from the commands themselves.
+"""Generates `docs/help.md`: all commands with their options.
 
 `python -m inweights.cli._help` prints the page; a test compares it with the file.
 """
@@ -17,7 +17,7 @@ def help_page() -> str:
     """The page as Markdown."""
     from inweights.cli import app
 
-    lines = ["# Commands", "", "Made from the commands by `make help`; do not edit by hand.", ""]
+    lines = ["# Commands", "", "Generated from the commands by `make help`; do not edit by hand.", ""]
     root = typer.main.get_command(app)
     for path, command in _commands("inweights", root):
         lines += [f"## {path}", "", " ".join((command.help or "").split()), ""]
@@ -37,7 +37,7 @@ def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _row(parameter: Any) -> str:
-    """One option or argument: its names, what it does, its default."""
+    """The table row of an option or argument: its names, its help text, its default."""
     if not parameter.opts[0].startswith("-"):
         names = f"`{parameter.metavar or parameter.name.upper()}`"
     else:

@@ -1,4 +1,4 @@
-"""A run of claims as it is shown: a table that fills on a terminal, lines elsewhere."""
+"""Progress display of a run of claims: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def live(
     chosen: list[Claim], quick: bool, *, silent: bool
 ) -> Iterator[tuple[Callable[[Job, Kept], None], Callable[[Entry], None]]]:
-    """A table that fills as claims are decided, on a terminal; line by line elsewhere."""
+    """Yields two callbacks, for a finished trial and for a finished claim. They fill a live table on a terminal, and
+    print lines elsewhere; nothing if `silent`."""
     from rich.console import Console, Group
     from rich.live import Live
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -34,12 +35,12 @@ def live(
     width = max(len(id) for id in ("claim", *left))
 
     def row(verdict: str, id: str, result: str, style: str = "") -> None:
-        """One line, cut to the width of the terminal. As text, for brackets are no markup here."""
+        """Prints one line, cut to the width of the terminal; as `Text`, so that brackets are not read as markup."""
         line = Text(f"{verdict:<13} {id:<{width}} {' '.join(result.split())}", style)
         console.print(line, no_wrap=True, overflow="ellipsis")
 
     def below() -> Group:
-        """What is not decided yet."""
+        """The progress bar and the unfinished claims."""
         some = [id for id, trials in left.items() if trials and id in begun]
         waiting = sum(id not in begun for id in left)
         parts = [f"under way: {', '.join(some)}"] if some else []
@@ -70,7 +71,7 @@ def live(
 
 
 def numbers(entry: Entry) -> str:
-    """What was measured, as one line."""
+    """The measured quantities of a result, as one line."""
     from inweights.report import measured
 
     return "; ".join(

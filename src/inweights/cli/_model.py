@@ -1,4 +1,4 @@
-"""What the commands on language models have in common: their options, and texts from files."""
+"""Common parts of the commands on language models: options, loading, and texts from files."""
 
 from __future__ import annotations
 
@@ -19,25 +19,23 @@ Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.
 Device = Annotated[
     str, typer.Option(help="auto (cuda, else mps, else cpu), cpu, cuda, cuda:N, mps, or spread (by accelerate).")
 ]
-Context = Annotated[str, typer.Option(help="What is folded: text, or @FILE.", metavar="TEXT")]
-Query = Annotated[str, typer.Option(help="What is read after it: text, or @FILE.", metavar="TEXT")]
+Context = Annotated[str, typer.Option(help="The context to fold: text, or @FILE.", metavar="TEXT")]
+Query = Annotated[str, typer.Option(help="The text after the context: text, or @FILE.", metavar="TEXT")]
 Keep = Annotated[
-    str, typer.Option(help="A piece of the context that stays a prompt; it must occur once.", metavar="TEXT")
+    str, typer.Option(help="A part of the context that stays in the prompt; it must occur once.", metavar="TEXT")
 ]
 Chat = Annotated[bool, typer.Option("--chat", help="Context is the system turn, query a user turn.")]
-Shifted = Annotated[
-    bool, typer.Option("--shifted", help="Number what is left from 0, as a server would, instead of in place.")
-]
+Shifted = Annotated[bool, typer.Option("--shifted", help="Number the remaining positions from 0, as a server would.")]
 Static = Annotated[bool, typer.Option("--static", help="One weight change for the whole query.")]
 
 
 def text(argument: str, value: str) -> str:
-    """The text itself, or that of the file that `@FILE` names."""
+    """The value itself, or the content of FILE if the value is `@FILE`."""
     return read_text(Path(value[1:]), f"The file of {argument}") if value.startswith("@") else value
 
 
 def open_model(name: str, dtype: str, device: str, *, quiet: bool) -> Model:
-    """Loads the model; which device was chosen is said on standard error, unless `quiet` or named by the user."""
+    """Loads the model; prints an automatically chosen device on standard error, unless `quiet`."""
     from inweights.models import describe_device, load, return_freed_memory
 
     return_freed_memory()
@@ -48,7 +46,7 @@ def open_model(name: str, dtype: str, device: str, *, quiet: bool) -> Model:
 
 
 def require_patch_memory(prompt: Prompt) -> Estimate:
-    """What patching and proving will take; refused, with the options that help, if there is not as much."""
+    """The estimated memory of patching and proving. Raises an error that names remedies if there is not enough."""
     from inweights.models import memory_fixes, patch_memory
 
     result = patch_memory(prompt.model, prompt.ids.shape[1], len(prompt.left), prompt.asked)
@@ -57,14 +55,14 @@ def require_patch_memory(prompt: Prompt) -> Estimate:
 
 
 def memory_json(estimate: Estimate) -> dict[str, int]:
-    """Bytes at the peak: as estimated before the work, and as measured after it."""
+    """Peak memory in bytes: as estimated before the work, and as measured after it."""
     from inweights.models import peak_memory
 
     return {"memory_estimate": estimate.peak, "memory_peak": peak_memory(estimate.device)}
 
 
 class Texts(NamedTuple):
-    """What a prompt is made of, read from its files."""
+    """The parts of a prompt as texts."""
 
     context: str
     query: str
@@ -72,12 +70,12 @@ class Texts(NamedTuple):
 
 
 def read_texts(context: str, query: str, keep: str = "") -> Texts:
-    """The texts of the options; read before a model is loaded, so that a wrong name costs no time."""
+    """Reads the texts of the options, before a model is loaded, so that a wrong file name is reported at once."""
     return Texts(text("--context", context), text("--query", query), text("--keep", keep) if keep else None)
 
 
 def open_prompt(model: Model, texts: Texts, chat: bool = False, shifted: bool = False) -> Prompt:
-    """The prompt of the options."""
+    """The prompt that the options describe."""
     from inweights.models import Prompt
 
     positions: Literal["shifted", "absolute"] = "shifted" if shifted else "absolute"

@@ -1,4 +1,4 @@
-"""How every command speaks: tables and progress for people, one JSON object for programs."""
+"""Output of all commands: tables and progress bars for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0,
 
 
 def emit(result: dict[str, Any]) -> None:
-    """The JSON object on standard output; a number that is not finite is null there, which every reader takes."""
+    """Prints a JSON object on standard output. Non-finite numbers become null, as standard JSON has none."""
     sys.stdout.write(json.dumps(_finite(result), allow_nan=False) + "\n")
 
 
@@ -36,12 +36,12 @@ def _finite(value: Any) -> Any:
 
 
 def say(text: str) -> None:
-    """A line for people."""
+    """Prints a line of text."""
     sys.stdout.write(text + "\n")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """A table for people."""
+    """Prints a table."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -53,14 +53,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
     for row in rows:
         shown.add_row(*row)
     console = Console()
-    if not console.is_terminal:  # in a file or a pipe, a table is as wide as it needs to be
+    if not console.is_terminal:  # in a file or a pipe, a table may be wide
         console = Console(width=200)
     console.print(shown)
 
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Progress bars on the terminal; silent where there is none. They never touch standard output."""
+    """Progress bars on standard error; hidden if it is not a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -77,7 +77,7 @@ def progress() -> Iterator[Progress]:
 
 
 def require_new(option: str, folder: Path) -> None:
-    """Refuses, before any work, a folder that could not be written in the end."""
+    """Raises an error, before any work, if a folder is not empty or could not be written."""
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{option} is the folder {str(folder)!r}, which is not empty: name a new one.")
     folder_for(option, folder.parent)

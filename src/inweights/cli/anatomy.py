@@ -11,7 +11,7 @@ from inweights.cli._output import Json, emit, say, table
 
 
 def anatomy(model: ModelName = "smollm2", device: Device = "auto", as_json: Json = False) -> None:
-    """Show where a model's weights can stand for a context, block by block, with reasons where they cannot."""
+    """Show which blocks of a model can be patched in place of a context, with reasons where they cannot."""
     from inweights.models import device_names
 
     loaded = open_model(model, "float32", device, quiet=as_json)
@@ -39,6 +39,6 @@ def anatomy(model: ModelName = "smollm2", device: Device = "auto", as_json: Json
             for b in result.blocks
         ]
         table(("block", "input controls", "output control", "tail"), rows)
-        say("Every context can be carried." if result.supported else "The last block cannot be patched: not supported.")
+        say("Supported: any context." if result.supported else "Not supported: the last block cannot be patched.")
     if not result.supported:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`inweights bench`: ratios against the rival, both measured in the one run."""
+"""`inweights bench`: runs a benchmark against a rival, both measured in the same run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inweights.cli._output import Json, emit, say, table
 def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark; `list` shows them.", metavar="NAME")] = "list",
     only: Annotated[
-        list[str] | None, typer.Option(help="Only this prompt of `fold`; may be given again.", metavar="PROMPT")
+        list[str] | None, typer.Option(help="Only this prompt of `fold`; repeatable.", metavar="PROMPT")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -40,8 +40,8 @@ def bench(
         table(("", "ours", "rival", "ratio", "goal"), rows, title=f"{name}: {result.setting}")
         for r in result.rows:
             if r.beside:
-                told = ", ".join(f"{k} {v:.3f}" for k, v in r.beside.items() if isinstance(v, float))
-                say(f"{r.name}: {told}")
+                values = ", ".join(f"{k} {v:.3f}" for k, v in r.beside.items() if isinstance(v, float))
+                say(f"{r.name}: {values}")
             if r.ratio < r.goal:
                 say(f"{r.name}: {r.ratio:.1f} is below its goal of {r.goal:g} in this run.")
         word = "agree" if result.agrees else "DISAGREE"

@@ -1,4 +1,4 @@
-"""`inweights claims`: every claim of the literature as a program with a verdict."""
+"""`inweights claims`: lists, shows and runs claims of the literature; each is a program with a verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from inweights.cli._output import Json, emit, say, table
 if TYPE_CHECKING:
     from inweights.ledger import Claim, Entry
 
-claims = typer.Typer(help="The ledger: claims of the literature, put to the test.", no_args_is_help=True)
+claims = typer.Typer(help="The ledger: claims of the literature, tested by programs.", no_args_is_help=True)
 
 
 Ids = Annotated[
@@ -40,14 +40,14 @@ def list_command(ids: Ids = None, as_json: Json = False) -> None:
     more = sum(bool(c.uncounted) for c in known.values())
     say(f"{len(known) - more} claims" + (f", and {more} that are not counted." if more else "."))
     if any(map(_to_train, known.values())):
-        say("+ training: models that the zoo does not have, which `claims run --train` trains first, for hours maybe.")
+        say("+ training: models that the zoo lacks; `claims run --train` trains them first, which may take hours.")
 
 
 @claims.command("show")
 def show_command(
     id: Annotated[str, typer.Argument(help="A claim; `claims list` names them.", metavar="ID")], as_json: Json = False
 ) -> None:
-    """All about one claim: what it says and where, what is measured, the control, the criteria and their changes."""
+    """Show one claim: its sentence and source, the measurement, the control, the criteria and their changes."""
     from inweights.ledger import changes, criteria, remarks
     from inweights.papers import load_all, recorded
 
@@ -58,7 +58,7 @@ def show_command(
     if as_json:
         emit(
             _about(claim)
-            | {"changes": [asdict(c) for c in changed], "last": last and _told(last) | _of_the_record(last)}
+            | {"changes": [asdict(c) for c in changed], "last": last and _values(last) | _of_the_record(last)}
         )
         return
     say(f"{claim.id}: {_sentence(claim)}")
@@ -90,20 +90,20 @@ def run_command(
         Path | None, typer.Option(help="A folder for results.jsonl and the figures.", file_okay=False)
     ] = None,
     train: Annotated[
-        bool, typer.Option("--train", help="Train what the zoo does not have, for hours maybe; else it is not run.")
+        bool, typer.Option("--train", help="Train missing models, which may take hours; else their claims are not run.")
     ] = False,
     device: Where = "cpu",
-    engine: Annotated[str, typer.Option(help="local: this machine. ray: trials side by side on a cluster.")] = "local",
+    engine: Annotated[str, typer.Option(help="local: this machine. ray: trials in parallel on a cluster.")] = "local",
     address: Annotated[
         str | None, typer.Option(help="HOST:PORT of a Ray head; without it, Ray is started here.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Trials at a time: 1 here, all that the cluster takes with ray.", min=1)
+        int | None, typer.Option(help="Trials at a time; by default 1, or with ray as many as fit.", min=1)
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Put claims to the test; goes on where it was stopped. Exit 1 if a control did not fail, if a claim broke, or if
-    the verdict of an exact claim is not the recorded one."""
+    """Run claims; a stopped run resumes from the cache. Exit code 1 if a control did not fail, if a claim's program
+    failed, or if the verdict of an exact claim differs from the recorded one."""
     from inweights._files import folder_for
     from inweights.ledger import Verdict, run_claims, side_by_side
     from inweights.ledger import results as written
@@ -114,20 +114,20 @@ def run_command(
     results = side_by_side(engine, jobs, address)
     if out is not None:
         folder_for("--out", out)
-        written(out)  # damaged results are refused before any work
+        written(out)  # damaged results are an error before any work
     entries: list[Entry] = []
     with live(chosen, quick, silent=as_json) as (after, show):
         for entry in run_claims(chosen, quick=quick, device=device, train=train, results=results, after=after):
             entries.append(entry)
             show(entry)
-            if out is not None:  # after each: what is known is not lost
+            if out is not None:  # after each claim, so that a stopped run loses nothing
                 _keep(out, entry)
     last = recorded()
     of = {c.id: c for c in chosen}
     counts = Counter(str(e.verdict) for e in entries if not of[e.id].uncounted)
     more = len(entries) - counts.total()
     if as_json:
-        emit({"claims": [_told(e) for e in entries], "counts": dict(counts), "uncounted": more, "quick": quick})
+        emit({"claims": [_values(e) for e in entries], "counts": dict(counts), "uncounted": more, "quick": quick})
     else:
         uncounted = [f"{more} not counted"] if more else []
         say(", ".join([f"{n} {v}" for v, n in sorted(counts.items())] + uncounted))
@@ -157,7 +157,7 @@ def _chosen(ids: list[str], everything: bool) -> list[Claim]:
 
 
 def _keep(out: Path, entry: Entry) -> None:
-    """Beside what earlier runs found of other claims. What could not be run does not take the place of a verdict."""
+    """Adds an entry and its figure to the results of earlier runs. A NOT-RUN entry does not replace a verdict."""
     from inweights.ledger import append
     from inweights.report import write_figure
 
@@ -174,7 +174,7 @@ def _last(entry: Entry | None) -> str:
 
 
 def _of_the_record(entry: Entry | None) -> dict[str, Any]:
-    """What is known of the last full run, and what has changed since."""
+    """The verdict of the last full run, and what has changed since."""
     if entry is None:
         return {"verdict": None}
     return {
@@ -224,7 +224,7 @@ def _about(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _told(entry: Entry) -> dict[str, Any]:
+def _values(entry: Entry) -> dict[str, Any]:
     from inweights.ledger import CLAIMS
     from inweights.report import measured
 

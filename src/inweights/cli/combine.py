@@ -1,4 +1,4 @@
-"""`inweights combine`: two folds in one adapter."""
+"""`inweights combine`: adds two folds into one adapter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def combine(
     second: Annotated[Path, typer.Argument(help="Another.", metavar="B")],
     out: Annotated[Path, typer.Option(help="The adapter folder to write.", file_okay=False)],
     model: ModelName = "smollm2",
-    rank: Annotated[int | None, typer.Option(help="Of the sum; both ranks together by default.", min=1)] = None,
+    rank: Annotated[int | None, typer.Option(help="Rank of the sum; by default the sum of both ranks.", min=1)] = None,
     context: Annotated[
         list[str] | None,
         typer.Option(help="A's prompt, then B's (@FILE too); not needed if the adapters embed them.", metavar="TEXT"),
@@ -31,7 +31,7 @@ def combine(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Add two folds up, and measure what the sum recovers of each prompt, where the prompts are known."""
+    """Add two folds, and measure how much of each prompt the sum recovers, where the prompts are known."""
     from inweights.folding import load_fold
     from inweights.models import device_names
 
@@ -71,7 +71,7 @@ def combine(
 
 
 def _recovered(loaded: Model, part: Fold, both: Fold, prompt: str, count: int) -> dict[str, float]:
-    """What a fold, and the sum, recover of a prompt."""
+    """How much of a prompt its fold recovers alone, and the sum of both folds."""
     from inweights.folding import Frame, answered, measure, questions
 
     frame = Frame.of(loaded, prompt, part.card.chat if part.card.prompt_sha256 else None)

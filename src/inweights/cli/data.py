@@ -1,4 +1,4 @@
-"""`inweights data`: real data of small tasks, fetched when asked for."""
+"""`inweights data`: lists and downloads data sets of small tasks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 
 from inweights.cli._output import Json, emit, say, table
 
-data = typer.Typer(help="Real data of small tasks: what there is, and fetching it.", no_args_is_help=True)
+data = typer.Typer(help="Data sets of small tasks: list and download them.", no_args_is_help=True)
 
 
 @data.command("list")
 def list_command(as_json: Json = False) -> None:
-    """List the data sets, without touching the network."""
+    """List the data sets, without using the network."""
     from inweights.data import DATA
 
     results = [

@@ -1,4 +1,4 @@
-"""`inweights evaluate`: how faithful an adapter is to a prompt, on queries that it has not seen."""
+"""`inweights evaluate`: measures how faithful an adapter is to a prompt on given queries."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from inweights.cli._output import Json, Seed, emit, progress, say, table
 if TYPE_CHECKING:
     from inweights.folding import Savings
 
-Adapter = Annotated[Path, typer.Option(help="A LoRA adapter folder, ours or any other.")]
+Adapter = Annotated[Path, typer.Option(help="A LoRA adapter folder, from inweights or any other.")]
 
 
 def evaluate(
     adapter: Adapter,
     context: Context,
     queries: Annotated[
-        Path | None, typer.Option(help="JSON lines with `query`, perhaps `answer`; or lines of text.")
+        Path | None, typer.Option(help="JSON lines with `query` and optionally `answer`; or lines of text.")
     ] = None,
     other: Annotated[Path | None, typer.Option(help="The fold of another prompt, as a control that must fail.")] = None,
     model: ModelName = "smollm2",
     strength: Annotated[float, typer.Option(help="Scales the adapter.")] = 1.0,
-    plain: Annotated[bool, typer.Option("--plain", help="Text after text, although the model has turns.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Plain text, without the model's chat template.")] = False,
     new_tokens: Annotated[int, typer.Option(help="Answer tokens to compare.", min=1)] = 48,
     growth: Annotated[bool, typer.Option("--growth", help="Also measure what a longer prompt would cost.")] = False,
     dtype: Dtype = "float32",
@@ -34,7 +34,7 @@ def evaluate(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Compare prompted, bare and folded model on queries; without --queries, on the hand-written questions."""
+    """Compare the prompted, bare and folded model on queries; without --queries, on hand-written questions."""
     from inweights.folding import Frame, load_fold, questions, read_queries, savings, seen
     from inweights.folding import fidelity_of as measured
     from inweights.models import device_names
@@ -45,7 +45,7 @@ def evaluate(
     fold = load_fold(adapter, loaded)
     card = fold.card
     fold *= strength
-    # A fold of ours knows whether it was made of turns; any other adapter is asked as the model is.
+    # The card of our folds records whether they use chat turns; for other adapters the model decides.
     frame = Frame.of(loaded, prompt, False if plain else card.chat if card.prompt_sha256 else None)
     known = set(card.calibration.get("seen", ()))
     overlap = sum(h in known for h in seen(q for q, _ in asked))
@@ -61,16 +61,16 @@ def evaluate(
     lengths = [n for n in (64, 256, 1024, 4096) if n + len(frame.asked(asked[0][0])) < loaded.window]
     costs = [savings(frame, asked[0][0], n, rounds=1) for n in lengths] if growth else []
     if as_json:
-        told: dict[str, Any] = {"adapter": str(adapter), "calibrated_on": overlap, "same_prompt": not other_prompt}
-        told["device"] = device_names(loaded.model)
-        told |= {"growth": [v.as_json() for v in costs]} if growth else {}
-        emit({**told, "tokens": frame.describe(asked[0][0]), **fidelity_json(result)})
+        values: dict[str, Any] = {"adapter": str(adapter), "calibrated_on": overlap, "same_prompt": not other_prompt}
+        values["device"] = device_names(loaded.model)
+        values |= {"growth": [v.as_json() for v in costs]} if growth else {}
+        emit({**values, "tokens": frame.describe(asked[0][0]), **fidelity_json(result)})
         return
     show_fidelity(result)
     if costs:
         _show_growth(costs)
     if overlap:
-        say(f"The adapter was calibrated on {overlap} of these {len(asked)} queries: they flatter it.")
+        say(f"The adapter was calibrated on {overlap} of these {len(asked)} queries: results on them are optimistic.")
     if other_prompt:
         say("The adapter was folded from another prompt than this context.")
 

@@ -1,4 +1,4 @@
-"""`inweights export`: a patch or an adapter for other programs."""
+"""`inweights export`: writes a patch or an adapter in formats of other programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def export(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Write a patch or an adapter as a LoRA adapter (PEFT, GGUF) or as a merged checkpoint, where it can be one."""
+    """Write a patch or an adapter as a LoRA adapter (PEFT, GGUF) or as a merged checkpoint, where that is possible."""
     from inweights._files import folder_for
 
     if form not in ("peft", "gguf", "merged"):
@@ -57,7 +57,7 @@ def export(
 
 
 def _adapter(folder: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:
-    """Writes an adapter; returns where. It is one already, so nothing speaks against it."""
+    """Writes an adapter in another format; returns its path and an empty reason, as this is always possible."""
     from inweights.folding import load_fold
 
     fold = strength * load_fold(folder, model)
@@ -67,7 +67,7 @@ def _adapter(folder: Path, model: Model, form: str, out: Path, strength: float) 
 
 
 def _patch(file: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:
-    """Writes a patch; returns where, and why it cannot be an adapter, if it cannot."""
+    """Writes a patch; returns its path and, if it cannot be an adapter, the reason."""
     from inweights import models
 
     made = models.load_patch(file, model)

@@ -1,4 +1,4 @@
-"""`inweights families`: the proof on every family of transformers' causal-LM mapping."""
+"""`inweights families`: runs the proof on every family of transformers' causal-LM mapping."""
 
 from __future__ import annotations
 

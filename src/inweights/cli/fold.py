@@ -1,4 +1,4 @@
-"""`inweights fold`: a prompt becomes one adapter for all queries, with a report of what was lost."""
+"""`inweights fold`: fits one adapter for all queries to a prompt, with a fidelity report."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def fold(
     ] = "",
     model: ModelName = "smollm2",
     calibration: Annotated[
-        str, typer.Option(help="How many queries to make up, or a FILE of queries.", metavar="N|FILE")
+        str, typer.Option(help="The number of queries to generate, or a FILE of queries.", metavar="N|FILE")
     ] = "",
     method: Annotated[str, typer.Option(help="match, closed, polish, distil, vector or mean.")] = "match",
-    rank: Annotated[int | None, typer.Option(help="Of each update; 16 for match, 64 for closed.", min=1)] = None,
+    rank: Annotated[int | None, typer.Option(help="Rank of each update; 16 for match, 64 for closed.", min=1)] = None,
     energy: Annotated[
         float | None, typer.Option(help="Cut each update to the rank that keeps this share of its energy.")
     ] = None,
     strength: Annotated[float, typer.Option(help="Scales the fold: 0 is nothing, 1 the whole prompt.")] = 1.0,
-    plain: Annotated[bool, typer.Option("--plain", help="Text after text, although the model has turns.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Plain text, without the model's chat template.")] = False,
     embed_prompt: Annotated[
         bool, typer.Option("--embed-prompt", help="Keep the prompt's text in the adapter, not only its hash.")
     ] = False,
@@ -45,7 +45,7 @@ def fold(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Fold a prompt into a LoRA adapter that works without it, and report what was lost."""
+    """Fold a prompt into a LoRA adapter that replaces it, and report how much of its effect is kept."""
     _require(context, data, calibration, dtype, energy, strength, method)
     require_new("--out", out)
     prompt = text("--context", context) if context else ""
@@ -75,7 +75,7 @@ def fold(
 def _require(
     context: str, data: str, calibration: str, dtype: str, energy: float | None, strength: float, method: str
 ) -> None:
-    """Refuses options that cannot work, all of them at once."""
+    """Raises one error that lists all invalid options."""
     from inweights._errors import unknown
     from inweights.folding import METHODS
 
@@ -91,7 +91,7 @@ def _require(
 
 
 def _report(made: Made, written: Path, loaded: Model, method: str, strength: float, as_json: bool) -> None:
-    """The fold and what it keeps of the prompt, as JSON or as tables."""
+    """Prints the fold and its fidelity, as JSON or as tables."""
     from inweights.models import device_names
 
     assert made.fidelity is not None
@@ -111,9 +111,9 @@ def _report(made: Made, written: Path, loaded: Model, method: str, strength: flo
     show_fidelity(made.fidelity)
     say(
         f"{written}: rank {made.fold.rank}, {made.fold.nbytes / 2**20:.1f} MiB, strength {strength:g}; "
-        f"solved in {made.seconds_solve:.1f} s, {made.seconds_total:.0f} s with everything."
+        f"solved in {made.seconds_solve:.1f} s, {made.seconds_total:.0f} s in total."
     )
-    say("A folded adapter leaks its prompt: who has the one can draw out the other.")
+    say("A folded adapter leaks its prompt: whoever has the adapter can extract information about it.")
 
 
 def _calibration(value: str) -> int | Path | list[str] | None:
@@ -127,5 +127,5 @@ def _calibration(value: str) -> int | Path | list[str] | None:
         raise InputError(f"--calibration is {value!r}, which is neither a number nor a file.")
     from inweights.folding import read_queries
 
-    read_queries(Path(value), "The file of --calibration")  # what is wrong with it is said before any work
+    read_queries(Path(value), "The file of --calibration")  # errors in the file are reported before any work
     return Path(value)

@@ -63,10 +63,10 @@ def list_command(load: Load = None, as_json: Json = False) -> None:
         error = f"{r['quality'][-1]:.2g}" if r["quality"] else ""
         rows.append((r["name"], r["task"], r["model"], str(len(r["seeds"]) or ""), error, r["note"]))
     table(("recipe", "task", "model", "trained", "error", ""), rows)
-    say("trained: with how many seeds, in the zoo; error: after all examples, 1 is that of always answering 0")
+    say("trained: number of seeds in the zoo; error: after all examples, 1 is that of always answering 0")
     for what, registry in kinds.items():
         say(f"{what}: {', '.join(registry)}")
-    say("`inweights lab show NAME` tells more about any of them")
+    say("`inweights lab show NAME` shows details")
 
 
 @lab.command("train")
@@ -78,7 +78,7 @@ def train_command(
     device: Where = "cpu",
     as_json: Json = False,
 ) -> None:
-    """Train a model by a recipe; goes on where it was stopped. Ctrl-C saves first."""
+    """Train a model by a recipe; a stopped training resumes. Ctrl-C saves a checkpoint first."""
     from inweights.lab import load_own as load_own
     from inweights.lab.training import Progress, StoppedError, check_model, read, train
 
@@ -125,8 +125,8 @@ def train_command(
 
 @contextmanager
 def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed; the second time it stops at once. Several processes cannot agree on a step to stop
-    at: there it does so the first time."""
+    """Yields a function that returns whether Ctrl-C was pressed; a second Ctrl-C stops at once. With several processes,
+    which cannot agree on a step to stop at, the first one does."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         yield lambda: False
         return

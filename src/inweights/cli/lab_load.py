@@ -10,7 +10,7 @@ import typer
 Load = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Run this Python file first: it enters tasks, shifts, models or predictors of your own; repeatable.",
+        help="Run this Python file first, to register your own tasks, shifts, models or predictors; repeatable.",
         metavar="FILE.py",
     ),
 ]

@@ -1,4 +1,4 @@
-"""`inweights lab eval` and `lab plot`: a trained model beside others, on the same prompts."""
+"""`inweights lab eval` and `lab plot`: the error of a trained model and of others, on the same prompts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 Trained = Annotated[str, typer.Argument(help="A model of the zoo, or a folder that `lab train` wrote.", metavar="NAME")]
 Prompts = Annotated[int, typer.Option(help="How many prompts to measure on.", min=2)]
-Points = Annotated[int | None, typer.Option(help="Of each prompt; as trained by default.", min=1)]
-Shift = Annotated[str, typer.Option(help="Prompts from another law, e.g. orthants; `lab list` names them.")]
+Points = Annotated[int | None, typer.Option(help="Points in each prompt; as trained by default.", min=1)]
+Shift = Annotated[str, typer.Option(help="Shifted prompt distribution, e.g. orthants; `lab list` shows all.")]
 Against = Annotated[
     list[str] | None,
     typer.Option(
@@ -47,7 +47,7 @@ def eval_command(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """The error of a trained model after 0, 1, … n examples, beside others on the same prompts."""
+    """Measure the error of a trained model after 0, 1, … n examples, and of others on the same prompts."""
     result = _measured(name, prompts, points, shift, against, load, device, seed)
     from inweights.lab import bootstrap
 
@@ -109,8 +109,11 @@ def plot_command(
 
 
 class Measured(NamedTuple):
-    """The errors of a trained model and of others, `(prompts, points)` each; what they are, for a figure and in full;
-    what they are divided by, if by anything."""
+    """The errors of a trained model and of others, `(prompts, points)` each.
+
+    - `unit`: the unit of the errors, for a figure; `full`: the same in full.
+    - `power`: what squared errors are divided by; None for other losses.
+    """
 
     recipe: Recipe
     errors: dict[str, Tensor]
@@ -129,7 +132,7 @@ def _measured(
     device: str,
     seed: int,
 ) -> Measured:
-    """All on the same prompts."""
+    """Measures the model and the others on the same prompts."""
     from inweights.lab import UNITS, curves, rivals, shifted_power
     from inweights.lab import load_own as load_own
     from inweights.lab.tasks import SHIFTS
@@ -173,7 +176,7 @@ def _other(text: str, task: Task, points: int, device: str) -> Predictor:
     base = text.partition(":")[0]
     if base in PREDICTORS:
         if task.loss == "tokens":
-            raise InputError(f"--against is {text!r}, but predictors know nothing of tokens: leave it out.")
+            raise InputError(f"--against is {text!r}, but predictors cannot read tokens: leave it out.")
         predictor = made(PREDICTORS, text)
         return Outputs(of=predictor) if task.outputs > 1 else predictor
     if not (Path(text).exists() or text.partition("@")[0] in recipe_names()):
@@ -196,7 +199,7 @@ def _other(text: str, task: Task, points: int, device: str) -> Predictor:
 
 
 def _in_full(shift: str) -> str:
-    """A shift as `made` reads it, with all its settings; nothing for none."""
+    """A shift in the form that `made` parses, with all its settings; empty without a shift."""
     from dataclasses import asdict
 
     from inweights.lab.tasks import SHIFTS
@@ -216,9 +219,9 @@ def made(registry: Registry[T], text: str) -> T:
     for part in filter(None, COMMA.split(rest)):
         key, result, given = part.partition("=")
         key = key.strip()
-        if problems.unless(bool(result), f"{part!r} in {text!r} is no setting: write key=value."):
+        if problems.unless(bool(result), f"{part!r} in {text!r} is not a setting: write key=value."):
             settings[key] = value(given)
             plain = kinds.get(key, "int").startswith(PLAIN)
-            problems.unless(plain, f"`{key}` of {name} is no plain number or list: give it in Python.")
+            problems.unless(plain, f"`{key}` of {name} is not a plain number or list: give it in Python.")
     problems.stop()
     return registry.make(name, **settings)

@@ -1,4 +1,4 @@
-"""`inweights lab show`: what a name of the lab stands for."""
+"""`inweights lab show`: describes a recipe, task, shift, model or predictor of the lab."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def show_command(
     load: Load = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a name stands for: what it does, its settings and defaults, a recipe as a whole, what was measured."""
+    """Describe what a name refers to: what it does, its settings and defaults, the whole recipe, its trained models."""
     from inweights.lab import Kind, described
     from inweights.lab import load_own as load_own
 
@@ -74,7 +74,7 @@ def _show_kind(kind: Kind) -> None:
         f = kind.facts
         numbers = "labels of one number" if f["outputs"] == 1 else f"{f['outputs']} outputs"
         say(f"By default: {f['loss']} loss, {numbers}, losses are divided by {f['power']:.4g} (`power`).")
-    say(f"Chosen by: {kind.use}" if kind.use else "It needs what cannot be typed: make it in Python (docs/lab.md).")
+    say(f"Chosen by: {kind.use}" if kind.use else "Its settings are Python objects: create it in Python (docs/lab.md).")
 
 
 def _show_recipe(formula: Formula) -> None:
@@ -83,7 +83,7 @@ def _show_recipe(formula: Formula) -> None:
     say(formula.text)
     if formula.defaults:
         text = (f"{key} {'none' if value in (None, '') else value}" for key, value in formula.defaults.items())
-        say(f"As by default: {', '.join(text)}.\n")
+        say(f"Defaults: {', '.join(text)}.\n")
     if not formula.trained:
         say(f"Not in the zoo: `inweights lab train {formula.name}` trains it.")
         return
@@ -95,11 +95,11 @@ def _show_recipe(formula: Formula) -> None:
         errors = [f"{quality[i]:.3g}" if quality else "" for i in shown]
         loss = t.about.get("loss") or (t.about.get("curve") or [[0, None]])[-1][1]
         seconds = f"{t.about['seconds']:.0f} s, {t.about.get('device', '')}" if "seconds" in t.about else ""
-        remark = "" if t.today else "by an earlier form of the recipe"
+        remark = "" if t.today else "trained with an earlier version of the recipe"
         rows.append((str(t.seed), *errors, "" if loss is None else f"{loss:.3g}", seconds, t.command, remark))
-    header = ("seed", *(f"error after {i}" for i in shown), "last loss", "trained in", "made again by", "")
+    header = ("seed", *(f"error after {i}" for i in shown), "last loss", "trained in", "reproduced by", "")
     table(header, rows, title="trained")
     if formula.what != "recipe":
-        say("The recipe as a file of its own, FILE.toml: `inweights lab train FILE.toml` makes the model again.")
+        say("Save the recipe as FILE.toml: `inweights lab train FILE.toml` trains the model again.")
     elif shown:
-        say("error: mean over 6,400 prompts, 1 is that of always answering 0; `lab eval` measures it beside others")
+        say("error: mean over 6,400 prompts, 1 is that of always answering 0; `lab eval` compares it with others")

@@ -1,4 +1,4 @@
-"""`inweights lab sweep`: a recipe with every combination of some settings."""
+"""`inweights lab sweep`: trains a recipe with every combination of some settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sweep_command(
     prompts: Annotated[int, typer.Option(help="How many prompts to measure on.", min=2)] = 1280,
     as_json: Json = False,
 ) -> None:
-    """Train a recipe with every combination of some settings; goes on where it was stopped."""
+    """Train a recipe with every combination of some settings; a stopped sweep resumes."""
     from inweights.lab import load_own as load_own
     from inweights.lab.sweep import cells, sweep, table_rows, write_table
     from inweights.lab.training import read

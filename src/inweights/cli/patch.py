@@ -70,4 +70,4 @@ def patch(
         say(f"{out}: {len(made.blocks)} blocks, rank {results['rank']}, {out.stat().st_size / 2**20:.1f} MiB")
         for warning in made.warnings:
             say(f"Warning: {warning}")
-        say("It holds what the context does: whoever has the patch can learn of the prompt.")
+        say("The patch encodes the context: whoever has it can recover information about the prompt.")

@@ -1,4 +1,4 @@
-"""`inweights rows`: training rows of a table become weights of TabPFN."""
+"""`inweights rows`: folds training rows of a table into the weights of TabPFN."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from inweights.cli._output import Json, Seed, emit, say, table
 
 def rows_command(
     data: Annotated[str, typer.Option(help="The table: iris, wine or breast_cancer.", metavar="NAME")] = "iris",
-    keep: Annotated[int, typer.Option(help="Training rows that are still read; the others become weights.")] = 10,
+    keep: Annotated[int, typer.Option(help="Training rows that stay in the context; the others become weights.")] = 10,
     rows: Annotated[int, typer.Option(help="Training rows in all.")] = 60,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Fold training rows into the weights of TabPFN, and check that it answers as if it had read them."""
+    """Fold training rows into the weights of TabPFN, and check that its predictions are the same as with the rows."""
     from inweights.models import SIZES, TOLERANCE
     from inweights.models import rows as fold
 
@@ -44,7 +44,7 @@ def rows_command(
         say(f"Size of the changes, ‖ΔW‖/‖W‖, by block: {', '.join(f'{size:.3f}' for size in result.sizes)}")
     if not result.holds:
         typer.echo(
-            f"The weights miss the rows by more than {TOLERANCE:.0e}, or a control does not: the theorem did not hold.",
+            f"The theorem did not hold: logits differ by more than {TOLERANCE:.0e}, or those of a control do not.",
             err=True,
         )
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`inweights trace`: how the weights move while the context is read."""
+"""`inweights trace`: the weight updates of every layer for each prefix of the context."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trace(
     keep: Keep = "",
     chat: Chat = False,
     shifted: Shifted = False,
-    leave_one_out: Annotated[bool, typer.Option("--leave-one-out", help="What each token adds to all others.")] = False,
+    leave_one_out: Annotated[bool, typer.Option("--leave-one-out", help="Leave out each token in turn.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the heat-map here (PNG), with its table beside it.")] = None,
     dtype: Dtype = "float32",
     device: Device = "auto",

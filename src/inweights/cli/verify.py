@@ -63,7 +63,7 @@ def verify(
 
 
 def _numbers(prompt: Prompt, made: Patch, proof: Proof, matching: float | None) -> dict[str, Any]:
-    """Everything that was measured, for JSON."""
+    """All measurements, for JSON."""
     from inweights.models import device_names
 
     numbers = proof.as_json() | {
@@ -82,7 +82,7 @@ def _numbers(prompt: Prompt, made: Patch, proof: Proof, matching: float | None) 
 
 
 def _show(prompt: Prompt, made: Patch, proof: Proof, numbers: dict[str, Any], new_tokens: int) -> None:
-    """The same as a table, with verdict and warnings."""
+    """Prints the measurements as a table, with the verdict and warnings."""
     rows = [
         ("largest logit error, patched", f"{proof.max_abs_logit_error:.1e}"),
         ("largest logit error, bare (control)", f"{proof.bare_max_abs_logit_error:.3g}"),

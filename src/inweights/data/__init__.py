@@ -1,4 +1,4 @@
-"""Real data of small tasks, and documents with questions, fetched when asked for: none of it is in this package."""
+"""Data sets of small tasks and documents with questions, downloaded on request: none is part of this package."""
 
 from inweights.data._documents import Document as Document
 from inweights.data._documents import MultipleChoice as MultipleChoice

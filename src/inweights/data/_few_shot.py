@@ -1,4 +1,4 @@
-"""A prompt of a few examples, and other questions to try it on."""
+"""Few-shot prompts from data sets, with other questions for calibration and tests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CALIBRATION = 128
 
 @dataclass(frozen=True)
 class FewShot:
-    """A task told by examples.
+    """A few-shot prompt with questions for calibration and tests.
 
     - `context`: the examples, as text.
-    - `calibration`: other questions, without their answers.
-    - `test`: others again, with the answers that are expected after them, up to the end of the line.
+    - `calibration`: other questions, without answers.
+    - `test`: further questions, each with the expected answer (the rest of the line).
     """
 
     context: str
@@ -27,16 +27,16 @@ class FewShot:
 
 
 def few_shot(name: str, *, shots: int = 8, calibration: int | None = None, test: int = 100, seed: int = 0) -> FewShot:
-    """A few-shot prompt from a data set; no question stands in two of its three parts.
+    """A few-shot prompt from a data set; no question occurs in two of its three parts.
 
     **Arguments:**
 
     - `name`: the data set, one of `DATA`.
-    - `shots`, `calibration`, `test`: how many examples and questions; to calibrate with, 128 or what is left. Where
-      answers are labels, the examples show each of them equally often, as far as `shots` and the data allow.
-    - `seed`: which ones are drawn, and in what order.
+    - `shots`, `calibration`, `test`: the number of examples and questions; by default up to 128 for calibration. Where
+      answers are labels, the examples show each label equally often, as far as `shots` and the data allow.
+    - `seed`: determines which pairs are drawn, and in what order.
 
-    **Raises:** `InputError` if the data set has fewer pairs than are asked for.
+    **Raises:** `InputError` if the data set has fewer pairs than requested.
     """
     data, drawn = source(name), pairs(name)
     if calibration is None:
@@ -65,7 +65,7 @@ def few_shot(name: str, *, shots: int = 8, calibration: int | None = None, test:
 
 
 def _evenly(drawn: Pairs, shots: int) -> Pairs:
-    """The first ones of every answer, equally many of each while there are any."""
+    """The first pairs of every answer, in equal numbers as far as possible."""
     turns: dict[str, int] = {}
     turn = []
     for _, answer in drawn:

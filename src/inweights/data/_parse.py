@@ -1,6 +1,6 @@
-"""From the files of packages to pairs of a question and its answer.
+"""Parsers that turn downloaded files into pairs of a question and its answer.
 
-No parser keeps a pair whose answer is its question again (`put`, `sheep`, `Singapore`): repeating is no skill.
+Pairs with an answer equal to the question (`put`, `sheep`, `Singapore`) are dropped, as copying needs no skill.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 Pairs = list[tuple[str, str]]
 
-COMMONEST = 300  # pairs of words that are kept
-_PEOPLE = 100_000  # a country has as many inhabitants; islands and outposts below that are left out
-# Correct, but crude, or not what the word mostly is.
+COMMONEST = 300  # number of word pairs that are kept
+_PEOPLE = 100_000  # the least population of a country; smaller territories are left out
+# Correct, but crude, or not the most common use of the word.
 _WORDS_LEFT_OUT = frozenset(
     ("babe", "bit", "bra", "cam", "chick", "doe", "dos", "other", "pro", "slut", "thong", "vibrator")
 )
-# The capital has moved, or is disputed, or there is no such country any more, or never was.
+# The capital has moved or is disputed, or the entry is not a country today.
 _COUNTRIES_LEFT_OUT = frozenset(
     (
         "Bolivia", "Burundi", "Hong Kong", "Israel", "Kazakhstan", "Palestine", "Serbia and Montenegro", "Sri Lanka",
@@ -37,11 +37,11 @@ def past_tense(table: Path, counts: Path) -> Pairs:
 
     **Arguments:**
 
-    - `table`: lines `walk,verb,walked,,walking,walks`, gzipped; forms that rival each other have a slash between.
-    - `counts`: lines `walk 73145`, how often a word was seen.
+    - `table`: lines `walk,verb,walked,,walking,walks`, gzipped; alternative forms are separated by a slash.
+    - `counts`: lines `walk 73145`, the number of occurrences of a word.
     """
     verbs = [(word, forms) for word, kind, *forms in _lines(table) if kind == "verb"]
-    # Found, felt and left are verbs of their own, but mostly the past of others.
+    # "found", "felt" and "left" are also verbs themselves, but mostly past tenses of other verbs.
     pasts = {past for word, forms in verbs for form in forms[:2] for past in form.split("/") if past != word}
     return _commonest(((word, forms[0]) for word, forms in verbs if word not in pasts), counts)
 
@@ -82,7 +82,7 @@ def sst2(stream: Path) -> Pairs:
     texts: dict[str, str] = {}
     for row in rows:
         text = " ".join(row["sentence"].split())
-        if text and row["label"] in (0, 1):  # -1 stands for a label that is kept secret
+        if text and row["label"] in (0, 1):  # -1 marks a hidden label
             texts.setdefault(text, SENTIMENTS[row["label"]])
     return list(texts.items())
 
@@ -94,7 +94,7 @@ def _lines(table: Path) -> Iterable[list[str]]:
 
 
 def _commonest(result: Iterable[tuple[str, str]], counts: Path) -> Pairs:
-    """The pairs of plain lower-case words of which even the rarer one is common, the most common first."""
+    """The `COMMONEST` pairs of plain lower-case words, by the count of the rarer word, the most common first."""
     seen = dict(line.split() for line in counts.read_text(encoding="utf-8").splitlines() if line)
     plain = re.compile(r"[a-z]{2,}").fullmatch
     good: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The data sets: where each one lies, what it may be used under, and how to read it."""
+"""The data sets: the source, the licence and the parser of each."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ _REVIEWS = Recipe(
 class Source:
     """A data set of questions and answers.
 
-    - `name`, `description`: for people.
-    - `recipes`: the files it is made of; `parse` takes their paths, in this order, and gives the pairs.
+    - `name`, `description`: for users.
+    - `recipes`: the files of the data set; `parse` takes their paths, in this order, and returns the pairs.
     - `asks`, `answers`: the words before a question and before its answer in a prompt.
-    - `labels`: whether the answers are a few labels, of which a prompt should show equally many.
-    - `needs`: a module of the extra `data` that reading takes.
+    - `labels`: whether the answers are a few labels, which a prompt should show equally often.
+    - `needs`: a module of the extra `data` that the parser needs.
     """
 
     name: str
@@ -71,25 +71,25 @@ class Source:
 
     @property
     def licence(self) -> str:
-        """What the files may be used under."""
+        """The licences of the files."""
         return ", ".join(dict.fromkeys(recipe.licence for recipe in self.recipes))
 
     @property
     def package(self) -> str:
-        """The releases that the files lie in."""
+        """The package releases that contain the files."""
         return ", ".join(recipe.requirement for recipe in self.recipes)
 
     @property
     def cached(self) -> bool:
-        """Whether all files are here already. Never uses the network."""
+        """Whether all files have been downloaded already. Never uses the network."""
         return all(cached(recipe) for recipe in self.recipes)
 
     def query(self, question: str) -> str:
-        """A question as a prompt asks it: `"Input: jump\\nOutput:"`."""
+        """A question in the format of a prompt: `"Input: jump\\nOutput:"`."""
         return f"{self.asks}: {question}\n{self.answers}:"
 
     def shot(self, question: str, answer: str) -> str:
-        """A question with its answer as a prompt shows it: `"Input: walk\\nOutput: walked\\n\\n"`."""
+        """A question with its answer in the format of a prompt: `"Input: walk\\nOutput: walked\\n\\n"`."""
         return f"{self.query(question)} {answer}\n\n"
 
 
@@ -110,7 +110,7 @@ DATA = {
 
 
 def source(name: str) -> Source:
-    """The data set of this name, checked to be readable before anything is fetched."""
+    """The data set of a name. Raises an error, before any download, if a module that it needs is missing."""
     if name not in DATA:
         raise unknown("data set", name, DATA)
     result = DATA[name]
@@ -120,9 +120,9 @@ def source(name: str) -> Source:
 
 
 def pairs(name: str) -> Pairs:
-    """The questions and answers of a data set, always in the same order, no question twice.
+    """The questions and answers of a data set, always in the same order and without duplicate questions.
 
-    Uses the network the first time, and never again.
+    Only the first call uses the network.
     """
     data = source(name)
     return data.parse(*map(fetch, data.recipes))

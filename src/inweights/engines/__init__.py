@@ -1,4 +1,4 @@
-"""Engines: pieces of work done side by side, on the processes of this machine or on a Ray cluster."""
+"""Engines: pieces of work done in parallel, by processes of this machine or on a Ray cluster."""
 
 from inweights.engines._choose import choose as choose
 from inweights.engines._work import Beat as Beat

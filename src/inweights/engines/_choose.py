@@ -11,7 +11,7 @@ ENGINES: dict[str, Engine] = {"local": local, "ray": ray}
 
 
 def choose(engine: str, address: str | None) -> Engine:
-    """The engine of that name. Refuses an address that it would not use."""
+    """The engine of a name. An address that it would not use is an error."""
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
     if address is not None and engine != "ray":

@@ -18,12 +18,12 @@ from inweights.engines._work import RETRIES, Work, attempt, gave_up
 
 T = TypeVar("T")
 
-# A forked process inherits the threads' locks of torch, but not the threads.
+# A forked process would inherit the locks of torch's threads, but not the threads.
 SPAWN = multiprocessing.get_context("spawn")
 
 
 def local(works: Sequence[Work[T]], jobs: int | None, address: str | None) -> Generator[tuple[str, T], None, None]:
-    """Work on as many processes as there are cores, or `jobs`. Work whose process dies is given to another."""
+    """Runs work in as many processes as there are cores, or `jobs`. If a process dies, its work is run in another."""
     waiting, deaths = deque(works), Counter[str]()
     workers: list[Worker[T]] = []
     try:
@@ -53,19 +53,19 @@ def local(works: Sequence[Work[T]], jobs: int | None, address: str | None) -> Ge
 
 @dataclass(frozen=True)
 class Undelivered:
-    """In place of an answer: why work did not reach a worker, or its answer did not leave it."""
+    """Sent in place of a result: why work could not be sent to a worker, or its result could not be sent back."""
 
     why: str
 
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """A process that is started meanwhile never sees Ctrl-C, which would end it with a traceback of its imports; this
-    one sees it afterwards."""
+    """Processes started in this context ignore Ctrl-C, which would end them with a traceback of their imports; this
+    process handles it afterwards."""
     if sys.platform == "win32":
         yield
         return
-    resource_tracker.ensure_running()  # starting it lets Ctrl-C through again
+    resource_tracker.ensure_running()  # starting it later would unblock Ctrl-C
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -74,7 +74,7 @@ def _without_interrupts() -> Iterator[None]:
 
 
 class Worker(Generic[T]):
-    """A process with work."""
+    """A worker process and its current work."""
 
     def __init__(self, work: Work[T]) -> None:
         self.connection, theirs = SPAWN.Pipe()
@@ -86,11 +86,11 @@ class Worker(Generic[T]):
 
     def give(self, work: Work[T]) -> None:
         self.work = work
-        with suppress(OSError):  # it is dead: so its answer will say
+        with suppress(OSError):  # the process is dead: `answer` returns None
             self.connection.send(work)
 
     def answer(self) -> T | None:
-        """Its answer, or None if it died."""
+        """The result of its work, or None if the process died."""
         try:
             answer: T | Undelivered = self.connection.recv()
         except (EOFError, OSError):
@@ -105,8 +105,8 @@ class Worker(Generic[T]):
 
 
 def serve(connection: Connection) -> None:
-    """What a worker does: work until there is no more, or nobody is left to do it for."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who gives out the work, and then stops the workers
+    """The main loop of a worker: does work until the connection is closed or the parent process has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and stops the workers
     parent = multiprocessing.parent_process()
 
     def beat() -> None:
@@ -120,5 +120,5 @@ def serve(connection: Connection) -> None:
                 connection.send(attempt(work, work.folder, beat))
             except (EOFError, OSError):
                 raise
-            except Exception as error:  # what cannot be pickled, or found here
+            except Exception as error:  # cannot be pickled, or not importable here
                 connection.send(Undelivered(f"{type(error).__name__}: {error}"))

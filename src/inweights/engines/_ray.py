@@ -1,4 +1,4 @@
-"""The engine `ray`: a cluster of machines, which need to share nothing but the package."""
+"""The engine `ray`: a cluster of machines that need the same package, but no shared file system."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ray(works: Sequence[Work[T]], jobs: int | None, address: str | None) -> Gene
                 answer, files = cluster.get(done)
             except lost as error:
                 answer, files = work.failed(gave_up(f"of {type(error).__name__}")), {}
-            except cluster.exceptions.RayError as error:  # a node without the package, perhaps
+            except cluster.exceptions.RayError as error:  # e.g. a node without the package
                 why = f"Ray could not run it: {str(error).strip().splitlines()[-1]}"
                 answer, files = work.failed(why), {}
             work.folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def ray(works: Sequence[Work[T]], jobs: int | None, address: str | None) -> Gene
 
 
 def away(work: Work[T]) -> tuple[T, dict[str, bytes]]:
-    """Work done where its folder may not be: in a passing one, whose files go back with the answer."""
+    """Does work in a temporary folder of a node; returns the result and the files, by name."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         answer = attempt(work, folder, no_beat)
@@ -63,15 +63,15 @@ def away(work: Work[T]) -> tuple[T, dict[str, bytes]]:
 
 @contextmanager
 def connected(jobs: int | None, address: str | None) -> Iterator[Any]:
-    """Ray, connected to a cluster. It likes to talk on standard output, which belongs to the command."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would call home
+    """Ray, connected to a cluster. Its messages go to standard error: standard output belongs to the command."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics are sent
     try:
         module: Any = importlib.import_module("ray")
     except ModuleNotFoundError:
         raise InputError("--engine ray needs Ray: install it with pip install 'inweights[sweep]'.") from None
     if address is not None and address != "auto":
         knock(address)
-    # Without an address, one of the environment is not meant either: "local" starts a cluster.
+    # Without an address, the environment variable is ignored too: "local" starts a cluster.
     here: dict[str, Any] = {"num_cpus": jobs or os.cpu_count(), "include_dashboard": False} if address is None else {}
     with redirect_stdout(sys.stderr):
         try:
@@ -89,8 +89,8 @@ def connected(jobs: int | None, address: str | None) -> Iterator[Any]:
 
 
 class Mine:
-    """Standard output for the thread that makes this, and standard error for all others: those of Ray, which talk
-    whenever they like, also while the command says what it makes of an answer."""
+    """Standard output for the thread that creates this object, and standard error for all other threads: those of Ray,
+    which may print messages at any time."""
 
     def __init__(self) -> None:
         self.thread, self.out = threading.get_ident(), sys.stdout
@@ -100,9 +100,9 @@ class Mine:
 
 
 def knock(address: str) -> None:
-    """Refuses an address where no Ray answers. Ray itself would try for minutes.
+    """Raises an error if no Ray head answers at an address. Ray itself would retry for minutes.
 
-    Its servers speak HTTP/2, which begins with a frame of settings from both sides.
+    Ray's servers use HTTP/2, where both sides begin with a settings frame.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdigit()):

@@ -1,4 +1,4 @@
-"""What an engine is: it takes pieces of work and gives their answers, in any order."""
+"""The interface of engines: an engine takes pieces of work and returns their results, in any order."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Beat = Callable[[], None]
-"""Called now and then by work that takes long; it does not return if nobody is left to work for."""
+"""Called repeatedly during long work; it ends the process if the caller no longer exists."""
 
 
 def no_beat() -> None:
-    """The beat of work that is not left alone: done in the process that asked for it, or stopped by who gave it out."""
+    """The beat of work that cannot outlive its caller: done in the caller's process, or stopped by the engine."""
 
 
 class Work(Protocol[T_co]):
-    """A piece of work: anything that can be pickled and has these.
+    """A piece of work: any picklable object with these members.
 
-    - `key`: its name, which no other work of the same call has. `folder`: where its files belong.
-    - `do`: does it, with its files in the given folder, and gives the answer: anything that can be pickled, but None.
-    - `failed`: the answer when there is none, from the sentence that says why.
+    - `key`: its name, unique within a call. `folder`: the folder for its files.
+    - `do`: does the work, with its files in the given folder, and returns the result: any picklable object but None.
+    - `failed`: the result in case of failure, from a message that states the reason.
     """
 
     @property
@@ -41,8 +41,8 @@ class Work(Protocol[T_co]):
 
 
 class Engine(Protocol):
-    """Each piece of work is answered once, under its key, also if the process that had it dies; by then its files are
-    in its folder. `jobs` at a time, if that is given."""
+    """A function that yields `(key, result)` once for each piece of work, even if its process dies; its files are in
+    its folder by then. At most `jobs` pieces run at a time, if that is given."""
 
     def __call__(
         self, works: Sequence[Work[T]], jobs: int | None, address: str | None
@@ -50,16 +50,16 @@ class Engine(Protocol):
 
 
 def attempt(work: Work[T], folder: Path, beat: Beat) -> T:
-    """Does a piece of work in this process. What goes wrong is its answer: the others have nothing to do with it."""
+    """Does a piece of work in this process. An error becomes its result, so that other work is not affected."""
     try:
         return work.do(folder, beat)
     except InputError as error:
         why = str(error)
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
-    return work.failed(why.replace(str(folder), str(work.folder)))  # where the files will be
+    return work.failed(why.replace(str(folder), str(work.folder)))  # the final folder of the files
 
 
 def gave_up(how: str) -> str:
-    """Why there is no answer to work that no process survives."""
+    """The error message for work that repeatedly ends its process."""
     return f"Its process died {RETRIES + 1} times, last {how}: it may need more memory than there is."

@@ -1,4 +1,4 @@
-"""The laboratory: synthetic tasks, classical predictors, small in-context learners, training, and trained ones."""
+"""The laboratory: synthetic tasks, classical predictors, small in-context learners, training, and trained models."""
 
 from inweights.lab._absorb import absorb_decoder as absorb_decoder
 from inweights.lab._absorb import alone as alone

@@ -1,4 +1,4 @@
-"""The theorem on a decoder of the lab: the examples of a prompt as changes of its weights, for every point at once."""
+"""The theorem on a decoder of the lab: the examples of a prompt as weight changes, for every point at once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from inweights.theory import Changes, Shift, Update, implicit_update, residual_b
 
 @torch.no_grad()
 def absorb_decoder(model: Learner, xs: Tensor, ys: Tensor, *, output: Literal["matrix", "bias"] = "matrix") -> Changes:
-    """The changes with which each input alone is answered as after all examples before it.
+    """The weight changes under which each input alone gives the same prediction as after all examples before it.
 
-    In every block, the matrix that reads the stream behind attention gets the update of rank 1 of the theorem, and the
-    last matrix (or the last bias, by `output`) adds what the skip connection lacks.
+    In every block, the first matrix of the MLP gets the rank-1 update of the theorem, and the last matrix (or the last
+    bias, by `output`) adds the missing term of the skip connection.
 
     **Arguments:**
 
@@ -27,7 +27,7 @@ def absorb_decoder(model: Learner, xs: Tensor, ys: Tensor, *, output: Literal["m
     - `xs`, `ys`: prompts, `(batch, points, dims)` and `(batch, points)`.
 
     **Returns:** `Changes` of `blocks.0.up.weight`, `blocks.0.down.weight`, … with leading dimensions `(batch, points)`:
-    entry `(b, i)` holds what the first i examples of prompt b do to its input i. From one pass.
+    entry `(b, i)` holds the effect of the first i examples of prompt b on its input i. All are computed in one pass.
 
     ```python
     changes = absorb(model, xs, ys)
@@ -42,7 +42,7 @@ def absorb_decoder(model: Learner, xs: Tensor, ys: Tensor, *, output: Literal["m
     for i, block in enumerate(decoder.blocks):
         assert isinstance(block, DecoderBlock)
         x = decoder.inputs(h)
-        alone = block.attend(x.flatten(0, 1).unsqueeze(1)).view_as(x)  # each token over itself
+        alone = block.attend(x.flatten(0, 1).unsqueeze(1)).view_as(x)  # each token attends only to itself
         full = decoder.inputs(block.attend(h))
         z, z_full = block.norm2(alone), block.norm2(full)
         items.append(implicit_update(block.up.weight, z, z_full - z, name=f"blocks.{i}.up.weight"))
@@ -53,15 +53,15 @@ def absorb_decoder(model: Learner, xs: Tensor, ys: Tensor, *, output: Literal["m
 
 @torch.no_grad()
 def alone(model: Learner, xs: Tensor, ys: Tensor, changes: Changes | None = None) -> Tensor:
-    """What each input is answered without the examples before it, by the model with `changes`: `(batch, points)`."""
+    """Predictions `(batch, points)` for each input without the examples before it, by the model with `changes`."""
     decoder = _require_decoder(model)
     batch, points = xs.shape[:2]
     at = torch.arange(points, device=xs.device)
     if changes is None:
         return torch.cat([decoder(xs, ys, i) for i in at], 1)
-    # A prompt of its own for each point: every entry of the changes is another model.
+    # A separate prompt for each point: every entry of the changes is another model.
     prompts = (t[:, None, None].expand(batch, points, 1, *t.shape[1:]) for t in (xs, ys))
-    with sdpa_kernel(SDPBackend.MATH):  # the others have no rule for many models at once
+    with sdpa_kernel(SDPBackend.MATH):  # the other backends have no vmap rule
         answers: Tensor = changes.run(decoder, *prompts, at.expand(batch, points), chunk=256)
     return answers[:, :, 0, 0]
 

@@ -21,7 +21,7 @@ class Band(NamedTuple):
 def bootstrap(samples: Tensor, *, draws: int = 1000, seed: int = 0) -> Band:
     """The mean over the first dimension of `(trials, ...)` and its bootstrap interval over trials.
 
-    What is not a number was not measured, and is left out.
+    NaNs are treated as missing values.
     """
     generator = torch.Generator().manual_seed(seed)
     trials = samples.shape[0]

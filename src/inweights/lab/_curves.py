@@ -1,4 +1,4 @@
-"""Curves: the error of predictors after 0, 1, … n examples, all on the same prompts."""
+"""Error curves: the error of predictors after 0, 1, … n examples, all on the same prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inweights.lab._draw import Draw
 from inweights.lab.predictors import Predictor
 from inweights.lab.tasks import Loss, Sample, Task
 
-# Prompts to measure on come from seeds that no training uses: those are 0 and up, these below.
+# Prompts for measurements have negative seeds, which no training uses.
 TEST = -1_000_003
 
 
@@ -25,7 +25,7 @@ UNITS = {
 
 
 class PromptSource(Protocol):
-    """Where prompts come from: a task, or a task with its prompts shifted."""
+    """A source of prompts: a task, or a task with shifted prompts."""
 
     def sample(self, draw: Draw, points: int) -> Sample: ...
 
@@ -47,11 +47,11 @@ def curves(
     """Errors of each predictor, `(prompts, points)`: entry i after i examples.
 
     - `source`: where the prompts come from, if not from the task itself.
-    - `clean`: against the labels without their noise.
-    - `power`: what squared errors are divided by, if not by the task's own. For a shifted source, `shifted_power`.
-    - `after`: told whose answers were measured, and on how many prompts.
+    - `clean`: whether to compare with labels without noise.
+    - `power`: the divisor of squared errors, by default that of the task. For a shifted source, use `shifted_power`.
+    - `after`: called with the name of a predictor and the number of prompts measured.
 
-    `UNITS` says what they are. Points where there is nothing to know are not numbers.
+    `UNITS` has their units. Errors are NaN at points that cannot be predicted.
     """
     results: dict[str, list[Tensor]] = {name: [] for name in predictors}
     for first in range(0, prompts, 256):
@@ -70,8 +70,8 @@ def curves(
 
 
 def shifted_power(source: PromptSource, points: int, *, prompts: int = 1280, seed: int = 0) -> float:
-    """The mean square of a label without noise on the prompts that `curves` measures on: there, always answering 0 has
-    an error of 1 on average (and of more where labels are noisy), whatever a shift does to labels."""
+    """The mean square of a label without noise on the prompts of `curves`. With this divisor, always answering 0 has a
+    mean error of 1 under any shift (and more if labels are noisy)."""
     squares = []
     for first in range(0, prompts, 256):
         sample = source.sample(Draw(TEST - seed, 0, min(256, prompts - first), first=first), points)
@@ -82,7 +82,7 @@ def shifted_power(source: PromptSource, points: int, *, prompts: int = 1280, see
 
 
 def errors(loss: Loss, answers: Tensor, target: Tensor, power: float) -> Tensor:
-    """`(batch, points)` from answers and targets, several outputs averaged."""
+    """The errors `(batch, points)` of predictions, averaged over outputs."""
     if loss == "tokens":
         return F.cross_entropy(answers.float().flatten(0, 1), target.flatten(), reduction="none").view_as(target)
     if loss == "logistic":

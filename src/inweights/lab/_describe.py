@@ -1,4 +1,4 @@
-"""What there is to say about a name of the lab: what it does, its settings, and what was measured of it."""
+"""Descriptions of the names of the lab: documentation, settings and measurements."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from inweights.lab.training._checkpoint import read_about
 from inweights.lab.training._recipe import RECIPES
 
 PLAIN = ("int", "float", "str", "bool", "tuple[float", "tuple[int")
-"""How the types of settings begin that can be typed; all others are given in Python."""
+"""Prefixes of the types of settings that can be given on the command line; others are given in Python."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a kind; `default` is as it is typed, or None if it must be given."""
+    """A setting; `default` is its default as text, or None if it is required."""
 
     name: str
     type: str
@@ -36,9 +36,9 @@ class Setting:
 class Kind:
     """A task, shift, model or predictor.
 
-    - `about`: its docstring, and those of what it has settings from.
-    - `facts`: of a task with its default settings.
-    - `use`: how it is chosen on the command line; empty if it can be made in Python alone.
+    - `about`: its docstring, and those of the classes that it inherits settings from.
+    - `facts`: loss, outputs and power of a task with its default settings.
+    - `use`: the command-line option that selects it; empty if it can only be created in Python.
     """
 
     what: str
@@ -51,9 +51,9 @@ class Kind:
 
 @dataclass(frozen=True)
 class TrainingNote:
-    """A trained model: its seed, what `lab train` and the zoo measured of it, and what makes it again.
+    """A trained model: its seed, its measurements, and the command that reproduces it.
 
-    - `today`: its recipe is the one that has this name today.
+    - `today`: whether its recipe is the current one of this name.
     """
 
     seed: int
@@ -67,7 +67,7 @@ class TrainingNote:
 class Formula:
     """A recipe, or a model that was trained by one.
 
-    - `text`: the recipe as a TOML file, with its comments where it is one. `defaults`: what it leaves unsaid.
+    - `text`: the recipe as TOML, with comments if it is from a file. `defaults`: the values that it does not set.
     """
 
     what: str
@@ -80,8 +80,8 @@ class Formula:
 
 
 def described(name: str) -> list[Kind | Formula]:
-    """All that has this name: kinds and recipes may share one. Also of `NAME@SEED`, of a TOML file, and of a folder or
-    file that `lab train` wrote."""
+    """Descriptions of everything with this name, which kinds and recipes may share; also for `NAME@SEED`, a TOML file,
+    and a folder or file that `lab train` wrote."""
     path = Path(name)
     if name.endswith(".toml"):
         return [_recipe(name, path)]
@@ -106,13 +106,13 @@ def _kind(what: str, registry: Registry[Any], name: str) -> Kind:
         try:
             task = registry.make(name)
             facts = {"loss": task.loss, "outputs": task.outputs, "power": task.power}
-        except InputError:  # one that has no defaults
+        except InputError:  # some settings have no defaults
             pass
     return Kind(what, name, _about(kind), settings, _use(what, name, settings), facts)
 
 
 def _use(what: str, name: str, settings: tuple[Setting, ...]) -> str:
-    """How it is chosen on the command line, with what must be given, or else the last setting as an example."""
+    """The command-line option that selects it, with required settings, or else the last setting as an example."""
     needed = [s for s in settings if s.default is None]
     if not all(s.type.startswith(PLAIN) for s in needed):
         return ""
@@ -129,7 +129,7 @@ def _setting(f: dataclasses.Field[Any]) -> Setting:
 
 
 def _about(kind: type) -> str:
-    """Its docstring, and below it those of the classes that it has settings from, the roots left out."""
+    """Its docstring, followed by those of the classes that it inherits settings from, except the base classes."""
     parts = [inspect.getdoc(kind) or ""]
     for base in kind.__mro__[1:-2]:
         if inspect.get_annotations(base) and "__doc__" in base.__dict__ and base.__mro__[1] is not object:
@@ -143,7 +143,7 @@ def _recipe(name: str, path: Path, seed: int | None = None) -> Formula:
     defaults = {k: f.default for k, f in Recipe.model_fields.items() if k not in recipe.model_fields_set}
     seeds = zoo.seeds(name) if path.parent == RECIPES else []
     if seed is not None and seed not in seeds:
-        zoo.find(f"{name}@{seed}")  # which says that it is not there
+        zoo.find(f"{name}@{seed}")  # raises an error if it is missing
     trained = tuple(_training(name, s, recipe) for s in seeds if seed in (None, s))
     return Formula("recipe", name, recipe, text, defaults, _parameters(recipe), trained)
 
@@ -169,7 +169,7 @@ def _parameters(recipe: Recipe) -> int:
 
 
 def as_toml(recipe: Recipe) -> str:
-    """A recipe with all its values as a TOML file."""
+    """A recipe with all its values as TOML."""
     values = recipe.model_dump(mode="json", exclude_none=True)
     plain = [f"{k} = {_typed(v)}" for k, v in values.items() if not isinstance(v, dict)]
     tables = [[f"\n[{k}]", *(f"{n} = {_typed(v)}" for n, v in t.items())] for k, t in values.items() if type(t) is dict]
@@ -177,7 +177,7 @@ def as_toml(recipe: Recipe) -> str:
 
 
 def _typed(value: Any) -> str:
-    """A value as in TOML; what has no such form as Python shows it."""
+    """A value as TOML; values without a TOML form as Python's `repr`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

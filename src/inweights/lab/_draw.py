@@ -1,8 +1,8 @@
-"""Random numbers by counting: each is a hash of its place, so that any batch can be made again, anywhere.
+"""Counter-based random numbers: each is a hash of its indices, so that any batch can be reproduced anywhere.
 
-A generator with a state has to be walked through; a hash does not. Row 7 of step 1,000 is the same numbers alone, in a
-batch of any size, on any device (to rounding), in any process of a cluster, and inside a CUDA graph, where the step is
-a tensor. The hash is the finaliser of SplitMix64 (Steele, Lea and Flood 2014), applied once for each part of the place.
+Unlike a generator with state, a hash gives random access. Row 7 of step 1,000 has the same numbers alone, in a batch of
+any size, on any device (up to rounding), in any process of a cluster, and inside a CUDA graph, where the step is a
+tensor. The hash is the finaliser of SplitMix64 (Steele, Lea and Flood 2014), applied once for each index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 def _signed(value: int) -> int:
-    """The 64 bits of `value` as torch's signed integers write them."""
+    """The 64 bits of `value` as a signed integer, as torch represents them."""
     value %= 2**64
     return value - 2**64 if value >= 2**63 else value
 
@@ -26,7 +26,7 @@ _FIRST, _SECOND = _signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB)
 
 
 def mix(x: Tensor) -> Tensor:
-    """A bijection of 64 bits that leaves no trace of order. torch shifts signs in: the masks take them out again."""
+    """A bijection of 64 bits with good mixing. torch's right shifts copy the sign bit; the masks remove the copies."""
     x = (x ^ ((x >> 30) & (2**34 - 1))) * _FIRST
     x = (x ^ ((x >> 27) & (2**37 - 1))) * _SECOND
     return x ^ ((x >> 31) & (2**33 - 1))
@@ -59,19 +59,19 @@ PLAIN: tuple[Callable[..., Tensor], ...] = (keyed, hashed, gaussian)
 
 @cache
 def fused() -> tuple[Callable[..., Tensor], ...]:
-    """The same as one kernel each: a hundred small ones take a tenth of a step of training.
+    """The functions in `PLAIN`, each compiled to one kernel: a hundred small kernels take a tenth of a training step.
 
-    They get their indices as tensors: inductor writes `arange * GOLDEN` as a product of 32 bits, and fails.
+    They take indices as tensors: inductor compiles `arange * GOLDEN` as a 32-bit product, and fails.
     """
     return tuple(torch.compile(f, dynamic=False) for f in PLAIN)
 
 
 class Draw:
-    """Random numbers for the rows of one batch: functions of `(seed, step, row, how many draws before, index)`.
+    """Random numbers for the rows of one batch: functions of `(seed, step, row, number of earlier draws, index)`.
 
-    - `seed`: any integer. `step`: an integer, or a tensor of one on the device.
-    - `rows`: how many; they are counted from `first`, so that processes can share out a batch. Or which, `(rows,)`.
-    - `compiled`: for a GPU that makes many batches of one shape.
+    - `seed`: any integer. `step`: an integer, or an integer tensor on the device.
+    - `rows`: the number of rows, counted from `first`, so that processes can split a batch; or their indices `(rows,)`.
+    - `compiled`: use compiled kernels, for a GPU that draws many batches of one shape.
 
     Every draw has shape `(rows, *shape)`.
     """
@@ -104,17 +104,17 @@ class Draw:
         return self._hashed(keys, index).reshape(self.rows, *shape)
 
     def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
-        """Between `low` and `high`, both at most reached by rounding."""
+        """Uniform between `low` and `high`, which are reached only by rounding."""
         return unit(self.bits(*shape), self.dtype) * (high - low) + low
 
     def normal(self, *shape: int) -> Tensor:
-        """Standard normal; two from each 64 bits, so that fewer are not the first of more."""
+        """Standard normal. Two numbers are made from each 64 bits: a smaller draw is not a prefix of a larger one."""
         count = math.prod(shape)
         pair = self._gaussian(self.bits((count + 1) // 2), self.dtype)
         return pair[:, :count].reshape(self.rows, *shape)
 
     def integers(self, high: int, *shape: int) -> Tensor:
-        """0 to `high - 1`."""
+        """Integers from 0 to `high - 1`."""
         return ((self.bits(*shape) >> 32) & (2**32 - 1)) * high >> 32
 
     def bernoulli(self, p: float | Tensor, *shape: int) -> Tensor:

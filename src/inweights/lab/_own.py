@@ -1,4 +1,4 @@
-"""Tasks, shifts, models and predictors of one's own: a Python file that enters them, run only where it is asked for."""
+"""The user's own tasks, shifts, models and predictors: Python files that register them, run only on request."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from inweights.lab.tasks import SHIFTS, TASKS, Task
 REGISTRIES: dict[str, Registry[Any]] = {"task": TASKS, "shift": SHIFTS, "model": MODELS, "predictor": PREDICTORS}
 
 PREFIX = "inweights_own_"
-POINTS, ROWS = 16, 8  # of the prompts that a task is tried on
+POINTS, ROWS = 16, 8  # the size of the batch that a task is tested with
 
 
 @dataclass(frozen=True)
 class Own:
-    """A file of one's own: where it is, and what it says, so that it can travel to where it is not."""
+    """A user's file: its path and its content, so that it can be sent to other machines."""
 
     path: str
     source: str
 
     @property
     def module(self) -> str:
-        """The name of its module. It follows from what it says: a file that was changed is another one."""
+        """The name of its module, which depends on its content: a changed file is another module."""
         return PREFIX + hashlib.sha256(self.source.encode()).hexdigest()[:12]
 
 
 def load_own(paths: Iterable[Path] | None) -> tuple[Own, ...]:
-    """Runs these files and enters what they hold, each once."""
+    """Runs each of these files once, which registers what they define."""
     results = []
     for path in paths or ():
         results.append(Own(str(path), read_text(path, "The file of --load")))
@@ -49,7 +49,7 @@ def load_own(paths: Iterable[Path] | None) -> tuple[Own, ...]:
 
 
 def enter(files: Iterable[Own]) -> None:
-    """Enters what these files hold. If one cannot be used, nothing of it stays."""
+    """Registers what these files define. If a file has an error, nothing of it stays registered."""
     for own in files:
         if own.module in sys.modules:
             continue
@@ -77,13 +77,13 @@ def _run(own: Own) -> None:
     except InputError as error:
         text = str(error)
         raise InputError(text[0].lower() + text[1:]) from None
-    except Exception as error:  # whatever a file may do
+    except Exception as error:  # user code may raise anything
         line = getattr(error, "lineno", None) or (error.__traceback__ and _last_line(error, own.path))
         raise InputError(f"line {line} fails: {type(error).__name__}: {error}") from None
 
 
 def _last_line(error: BaseException, path: str) -> int | None:
-    """The line of this file from which the error came."""
+    """The line of this file that caused the error."""
     result, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == path:
@@ -93,11 +93,11 @@ def _last_line(error: BaseException, path: str) -> int | None:
 
 
 def _try(name: str) -> None:
-    """Tries a task with its default settings, if it has any."""
+    """Tests a task with its default settings, if all settings have defaults."""
     try:
         task = TASKS.make(name)
     except InputError as error:
-        if " needs " in str(error):  # settings without a default: it is tried with those of a recipe
+        if " needs " in str(error):  # settings without a default: tested later, with those of a recipe
             return
         raise InputError(f"the task {name!r} cannot be made: {error}") from None
     if result := faults(task, POINTS):
@@ -105,23 +105,23 @@ def _try(name: str) -> None:
 
 
 def is_own(kind: object) -> bool:
-    """Whether this is made from a class that a file of one's own entered."""
+    """Whether this is an instance of a class from a user's file."""
     return type(kind).__module__.startswith(PREFIX)
 
 
 def own_modules(*kinds: object) -> list[str]:
-    """The files of one's own that these are from, each by what it says."""
+    """The modules of the user's files that these objects are from."""
     return sorted({type(kind).__module__ for kind in kinds if is_own(kind)})
 
 
 def faults(task: Task, points: int) -> list[str]:
-    """What is wrong with a task, found by drawing prompts: each ends a sentence that begins with its name."""
+    """The faults of a task, detected by drawing prompts: each completes a sentence that begins with the task's name."""
     try:
         one, two = (task.sample(Draw(0, 0, ROWS), points) for _ in range(2))
         alone = task.sample(Draw(0, 0, 1, first=3), points)
     except InputError as error:
         return [f"refuses prompts of {points} points ({error})"]
-    except Exception as error:  # whatever its code may do
+    except Exception as error:  # the task's code may raise anything
         return [f"cannot be drawn from ({type(error).__name__}: {error})"]
     inputs = (ROWS, points) if task.loss == "tokens" else (ROWS, points, task.dims)
     labels = (ROWS, points) if task.outputs == 1 or task.loss == "tokens" else (ROWS, points, task.outputs)
@@ -153,7 +153,7 @@ def faults(task: Task, points: int) -> list[str]:
 
 
 def power(task: Task, points: int = POINTS, prompts: int = 1024) -> tuple[float, float]:
-    """The mean square of a task's labels without noise, by drawing prompts, and its standard error."""
+    """The mean square of a task's labels without noise, estimated on drawn prompts, and its standard error."""
     sample = task.sample(Draw(1, 0, prompts), points)
     squares = sample.hidden["clean"].double().square()
     squares = squares.mean(-1) if squares.ndim == 3 else squares

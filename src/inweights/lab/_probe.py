@@ -1,4 +1,4 @@
-"""Looking into a model: what its layers hold, and what can be read from that by a linear map."""
+"""Hidden states of a model's layers, and linear probes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from inweights.lab.models._recurrent import Cells, StreamModel
 
 @torch.no_grad()
 def states(model: Learner, xs: Tensor, ys: Tensor) -> Tensor:
-    """What each layer leaves where an answer is read: `(layers, batch, points, width)`.
+    """The hidden states of each layer at the tokens where predictions are read: `(layers, batch, points, width)`.
 
-    For the decoder and the LSTM. What a model makes of the last layer is its answer.
+    For the decoder and the LSTM. The prediction is read from the last layer.
     """
     if isinstance(model, DecoderModel):
         seen: list[Tensor] = []
@@ -28,13 +28,13 @@ def states(model: Learner, xs: Tensor, ys: Tensor) -> Tensor:
         return torch.stack([h[:, ::2] if model.two else h for h in seen])
     if isinstance(model, StreamModel) and isinstance(model.body, Cells):
         whole, h = model.body.lstm, model.read_in(turns(xs, ys))
-        # torch tells the last layer alone: a stack of the first few has the others as its last.
+        # torch returns only the last layer's states: stacks of the first k layers give those of the others.
         return torch.stack([_first(whole, layers)(h)[0][:, ::2] for layers in range(1, whole.num_layers + 1)])
     raise InputError(f"Layers can be read of the decoder and of the LSTM, but not of {type(model).__name__}.")
 
 
 def _first(whole: nn.LSTM, layers: int) -> nn.LSTM:
-    """Its first layers."""
+    """The first `layers` layers of an LSTM."""
     like = next(whole.parameters())
     with torch.device("meta"):  # no weights are drawn
         part = nn.LSTM(whole.input_size, whole.hidden_size, layers, batch_first=True, dtype=like.dtype)
@@ -44,8 +44,8 @@ def _first(whole: nn.LSTM, layers: int) -> nn.LSTM:
 
 
 def read_linearly(known: Tensor, targets: Tensor, asked: Tensor, penalty: float = 1e-3) -> Tensor:
-    """Ridge regression with an intercept: fitted on `known`, `(n, features)`, and `targets`, `(n, outputs)`; answers
-    for `asked`, `(m, features)`, are `(m, outputs)`. All in float64.
+    """A linear probe: ridge regression with an intercept, fitted on `known`, `(n, features)`, and `targets`,
+    `(n, outputs)`; returns predictions `(m, outputs)` for `asked`, `(m, features)`. All in float64.
 
     Features are centred and scaled first; `penalty` is per example, in units of their mean square.
     """

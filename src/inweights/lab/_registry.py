@@ -1,4 +1,4 @@
-"""Named things with settings: tasks, predictors and models are each made from a name and a few numbers."""
+"""`Registry`: tasks, predictors and models by name, each created from a name and a few settings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Dataclasses by name. `make` says in one go all that is wrong with a name or its settings."""
+    """Dataclasses by name. `make` raises one error that lists everything wrong with a name or its settings."""
 
     def __init__(self, what: str) -> None:
         self.what = what
         self._kinds: dict[str, type[T]] = {}
 
     def __call__(self, name: str) -> Callable[[type[T]], type[T]]:
-        """A decorator that enters a dataclass under this name."""
+        """A decorator that registers a dataclass under this name."""
 
         def enter(kind: type[T]) -> type[T]:
             if name in self._kinds:
@@ -34,11 +34,11 @@ class Registry(Generic[T]):
         return iter(sorted(self._kinds))
 
     def kinds(self) -> dict[str, type[T]]:
-        """All that is entered, as it is now."""
+        """A copy of all registered classes, by name."""
         return dict(self._kinds)
 
     def restore(self, kinds: dict[str, type[T]]) -> None:
-        """Forgets all that is not among these."""
+        """Removes all classes that are not among these."""
         self._kinds = dict(kinds)
 
     def __getitem__(self, name: str) -> type[T]:
@@ -47,8 +47,8 @@ class Registry(Generic[T]):
         return self._kinds[name]
 
     def fields(self, name: str) -> dict[str, dataclasses.Field[Any]]:
-        """The settings of a kind, by name."""
-        kind: Any = self[name]  # a dataclass, which a type variable cannot say
+        """The fields of a registered dataclass, by name."""
+        kind: Any = self[name]  # a dataclass, which a type variable cannot express
         return {f.name: f for f in dataclasses.fields(kind) if f.init}
 
     def make(self, name: str, **settings: Any) -> T:

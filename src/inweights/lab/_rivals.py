@@ -1,4 +1,4 @@
-"""Who a trained model is held against on a task: the best predictor that is known for it, and plain ones."""
+"""Baselines for each task: the best known predictor, and simple ones."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from inweights.lab.predictors import (
 )
 from inweights.lab.tasks import Hetero, Linear, MixedNoise, Pool, Scaled, Sparse, Task
 
-SMALL = 1e-3  # where there is no noise, Bayes' answer is a limit
+SMALL = 1e-3  # without noise, the Bayes predictor is a limit
 
 
 def rivals(task: Task) -> dict[str, Predictor]:
-    """By name. For tasks over tokens there are none."""
+    """The baselines of a task, by name. Tasks over tokens have none."""
     if task.loss == "tokens":
         return {}
     if task.loss == "logistic":
@@ -35,7 +35,7 @@ def rivals(task: Task) -> dict[str, Predictor]:
         results["weighted-ridge"] = WeightedRidge(prior=task.variances, noise=task.noise or SMALL)
     elif isinstance(task, Linear) and task.noise > SMALL:
         spread = task.spread if isinstance(task, Scaled) else 1.0
-        results["ridge"] = Ridge(penalty=(task.noise / spread) ** 2)  # Bayes' answer where weights are normal
+        results["ridge"] = Ridge(penalty=(task.noise / spread) ** 2)  # the Bayes predictor for normal weights
     if isinstance(task, MixedNoise):
         results |= {f"ridge, noise {s:g}": Ridge(penalty=task.dims * s**2) for s in task.levels if s}
     if isinstance(task, Sparse):

@@ -1,4 +1,4 @@
-"""Settings as people type them: `key=value`, with values as in TOML, or bare words."""
+"""Parsing of settings on the command line: `key=value`, with values as in TOML, or bare words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMA = re.compile(r",(?![^\[]*\])")
 
 
 def value(text: str) -> Any:
-    """A number, a list, true, false, or else the words themselves."""
+    """A number, a list, true, false, or else the text itself."""
     try:
         return parse_toml(f"v = {text}", "A setting", finite=False)["v"]
     except InputError:

@@ -1,6 +1,6 @@
-"""The ledger: a claim as a program with a criterion, a control that must fail, and a verdict; independent of any paper.
+"""The ledger: each claim is a program with a criterion, a control that must fail, and a verdict; for any paper.
 
-`run_claims` makes trials, keeps them in the user's cache and judges them; `results` and `append` own `results.jsonl`.
+`run_claims` runs trials, caches and judges their results; `results` and `append` read and write `results.jsonl`.
 """
 
 from inweights.ledger._cache import Kept as Kept

@@ -1,4 +1,4 @@
-"""What trials found, kept under a key of the code and the settings that made it; a damaged file counts as none."""
+"""Cache of trial results, keyed by the code and the settings that produced them. A damaged file counts as missing."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ OUTCOMES = ("found", "unmet", "not here", "broken")
 
 @dataclass(frozen=True)
 class Kept:
-    """What a trial found, as plain values: `quantities[name]` is a list of numbers and a list of the control's.
-    `made_with`: the versions and the hardware that it was made with, wherever and whenever that was."""
+    """The result of one trial as plain values.
+
+    - `quantities[name]`: the measured values and those of the control (None without a control).
+    - `told`: further measured values, on which no verdict depends (`Measurement.reported`).
+    - `made_with`: the versions and the hardware of the process that ran the trial.
+    """
 
     outcome: str
     message: str
@@ -66,27 +70,27 @@ def _list(numbers: Numbers) -> list[float]:
 
 
 def key(claim: Claim, trial: Trial) -> Path:
-    """The file of a trial. Another code or other models, another setting: another file."""
+    """The cache file of a trial. It differs whenever the code, the models or the settings differ."""
     made = made_by(claim.measure, claim.models)
     text = json.dumps([claim.id, trial.seed, trial.quick, trial.device, made])
     return cache_folder() / "claims" / f"{claim.id}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
 def write(path: Path, kept: Kept) -> None:
-    """With its checksum, so that what was damaged is seen."""
+    """Writes a result with its checksum, so that a damaged file is detected."""
     path.parent.mkdir(parents=True, exist_ok=True)
     body = dumps(asdict(kept))
     write_atomic(path, json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}))
 
 
 def read(path: Path) -> Kept | None:
-    """What is there, if it is whole."""
+    """The cached result, or None if the file is missing or damaged."""
     try:
         outer = read_json(path, "The result", limit=CACHE_LIMIT)
         body = str(outer["body"])
         if hashlib.sha256(body.encode()).hexdigest() != outer["sha256"]:
             return None
         kept = KEPT.validate_python(loads(body))
-    except (ValueError, KeyError):  # it is not there, or damaged, or of other types
+    except (ValueError, KeyError):  # missing, damaged, or with values of other types
         return None
     return kept if kept.outcome in OUTCOMES else None

@@ -1,4 +1,4 @@
-"""`Claim`: a sentence of a paper as a small function, and what such a function finds."""
+"""`Claim`: a sentence of a paper with the function that tests it, and `Measurement`: the result of such a function."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Numbers = float | Sequence[float] | Tensor
 
 @dataclass(frozen=True)
 class Paper:
-    """Where sentences come from. `arxiv` and `authors` are empty for what is no paper.
+    """The source of claims. `arxiv` and `authors` are empty for a source that is not a paper.
 
-    `folder` has the paper's `criteria.toml` and, where there is something to remark, its `remarks.toml`.
+    `folder` has the paper's `criteria.toml` and, optionally, its `remarks.toml`.
     """
 
     key: str
@@ -37,7 +37,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Plot:
-    """What a trial has to show: lines over the same `x` in every trial, so that the ledger can draw their means.
+    """The curves of one trial. `x` is the same in every trial, so that the ledger can plot means over trials.
 
     `lines[name]` is as long as `x`; `log` names the axes with a logarithmic scale: "", "x", "y" or "xy".
     """
@@ -52,12 +52,12 @@ class Plot:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one trial of a claim found.
+    """The result of one trial of a claim.
 
-    - `quantities[name]` is `(value, control)`: the same measurement in the world of the claim and in one where it is
-      false. A number, or one for each unit (prompt, item) of the trial. A control is None where the criteria ask for
-      none.
-    - `reported`: further numbers that no verdict depends on, e.g. what the paper itself gives.
+    - `quantities[name]` is `(value, control)`: the same measurement under the claim and in a setting where the claim is
+      false. Each is a number, or one number per unit (prompt, item) of the trial. The control is None where the
+      criteria require none.
+    - `reported`: further numbers that no verdict depends on, e.g. the value stated in the paper.
     """
 
     quantities: Mapping[str, tuple[Numbers, Numbers | None]]
@@ -70,15 +70,15 @@ Measure = Callable[["Trial"], Measurement]
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, and the function that puts it to the test once, with one seed.
+    """A claim of a paper, and the function `measure` that tests it once, with one seed.
 
-    - `exact`: an equality, which holds or not; else a matter of measurement.
-    - `cost`: seconds on two cores, about: of a quick run and of a full one.
-    - `needs`: what has to be there: recipes of trained models, "smollm2", or a data set. `tells`: recipes of models
-      that it only tells about, where they are there.
-    - `repeats`: the id of the claim that says the same sentence, or of which it is the corrected form. One that repeats
-      another is shown, but not counted.
-    - `aside`: why it is not counted although no other says it, e.g. that it was looked up and not measured.
+    - `exact`: whether the claim is an equality, which holds or does not; otherwise it is an empirical statement.
+    - `cost`: approximate seconds on two cores, of a quick run and of a full run.
+    - `needs`: what must be available: recipes of trained models, "smollm2", or a data set.
+    - `tells`: recipes of models that are only reported on, where they are available.
+    - `repeats`: the id of the claim that makes the same statement, or that this one corrects. A claim that repeats
+      another one is shown, but not counted.
+    - `aside`: why the claim is not counted although it repeats no other, e.g. that it was looked up and not measured.
     """
 
     id: str
@@ -99,14 +99,14 @@ class Claim:
 
     @property
     def uncounted(self) -> str:
-        """Why it does not count as a claim of its own, as a sentence; empty if it does."""
+        """Why the claim is not counted separately, as a sentence; empty if it is counted."""
         if self.repeats:
             return f"Goes with {self.repeats}; not counted."
         return f"Not counted: {self.aside}." if self.aside else ""
 
     @property
     def models(self) -> tuple[str, ...]:
-        """What its numbers hang on beside its program."""
+        """The models and data sets that its numbers depend on, in addition to its program."""
         return (*self.needs, *self.tells)
 
 
@@ -127,7 +127,7 @@ def claim(
     aside: str = "",
     tells: tuple[str, ...] = (),
 ) -> Callable[[Measure], Measure]:
-    """Enters a function into the ledger. Its docstring is the claim: the sentence, then `Measured:`, `Control:`,
+    """Registers a function as a claim. Its docstring states the claim: the sentence, then `Measured:`, `Control:`,
     `Settings:` and, if there is one, `Precondition:`, each at the beginning of a paragraph."""
 
     def enter(measure: Measure) -> Measure:

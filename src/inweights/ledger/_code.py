@@ -1,7 +1,7 @@
-"""Hashes of what results hang on: code, the versions that it runs on, and trained models.
+"""Hashes of what results depend on: code, the versions of its libraries, and trained models.
 
-Code is hashed by what it means and not by where it stands, so that moving a module or renaming a private one changes
-nothing: neither what is in the cache of trials, nor what is recorded.
+Code is hashed by its syntax tree and not by its location, so that moving a module or renaming a private one invalidates
+neither cached trials nor recorded results.
 """
 
 from __future__ import annotations
@@ -22,39 +22,40 @@ from inweights.ledger._reach import Reach, Reached
 
 
 def program(measure: Callable[..., Any]) -> str:
-    """Of a claim's function, of what it asks of its `Trial`, and of all that these reach in the ledger. A verdict that
-    was recorded for another program is stale."""
+    """Hash of a claim's function, of the methods of `Trial` that it uses, and of all definitions in the ledger and the
+    papers that these reach. A verdict recorded for another program is stale."""
     return _hash(_reached(measure).ledger)
 
 
 def below(measure: Callable[..., Any]) -> str:
-    """Of all that a claim's function reaches below the ledger. That another one was recorded is only remarked."""
+    """Hash of all definitions that a claim's function reaches below the ledger. A difference from the recorded hash is
+    only remarked: it does not make a verdict stale."""
     return _hash(_reached(measure).below)
 
 
 def code(function: Callable[..., Any]) -> str:
-    """Of all that a function reaches, wherever it is."""
+    """Hash of all definitions that a function reaches, in any subpackage."""
     return _hash(_reached(function).whole)
 
 
 def made_by(function: Callable[..., Any], needs: Sequence[str] = ()) -> str:
-    """Of all that its numbers hang on but its settings: the code, the trained models, and the versions that it runs
-    on."""
+    """Hash of everything that a function's numbers depend on except its settings: the code, the trained models, and the
+    versions of torch and transformers."""
     return _hash([code(function), models(needs), version("torch"), version("transformers")])
 
 
 @cache
 def judging() -> str:
-    """Of the code that makes verdicts of numbers."""
+    """Hash of the code that derives verdicts from numbers."""
     from inweights.ledger._criteria import Criteria
-    from inweights.ledger._judge import judge  # they need this file themselves
+    from inweights.ledger._judge import judge  # imported here: they import this file
 
     return _hash(_package().of(_place(judge), _place(Criteria), through_core=True).ledger)
 
 
 @cache
 def _package() -> Reach:
-    from inweights.ledger._trial import Trial  # it needs this file itself
+    from inweights.ledger._trial import Trial  # imported here: it imports this file
 
     return Reach(Package(Path(str(files("inweights"))), _place(Trial)))
 
@@ -71,7 +72,7 @@ def _reached(function: Callable[..., Any]) -> Reached:
 
 
 def _place(definition: Any) -> Place:
-    """Of a function inside of another one, that of the other one."""
+    """The module and top-level name of a definition; for a nested function, those of the enclosing one."""
     return Place(definition.__module__, definition.__qualname__.partition(".")[0])
 
 
@@ -80,12 +81,12 @@ def _hash(parts: Iterable[str]) -> str:
 
 
 def models(names: Sequence[str]) -> str:
-    """Of trained models, by recipe: those of the zoo with all their seeds, and the one that is fetched."""
+    """Hash of trained models, by recipe: those of the zoo with all their seeds, and SmolLM2."""
     digest = hashlib.sha256()
     for path in sorted(Path(str(files("inweights.lab"))).glob("zoo/*.safetensors")):
         if path.stem.partition("@")[0] in names:
             digest.update(path.name.encode() + _content(path, path.stat().st_mtime_ns, path.stat().st_size))
-    if "smollm2" in names:  # it is checked against its hash when it is fetched
+    if "smollm2" in names:  # the download is checked against this hash
         from inweights.models import SMOLLM2
 
         digest.update(SMOLLM2.sha256.encode())
@@ -94,5 +95,5 @@ def models(names: Sequence[str]) -> str:
 
 @cache
 def _content(path: Path, changed: int, size: int) -> bytes:
-    """Read once for a process, though many claims need it."""
+    """The SHA-256 digest of a file, computed once per process, as many claims need it."""
     return hashlib.sha256(path.read_bytes()).digest()

@@ -1,4 +1,4 @@
-"""Criteria: what has to be measured for a claim to hold, in a file of each paper and written before a claim is run."""
+"""Criteria: the bounds that the measured quantities of a claim must meet; one file per paper, written before a run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SEEDS = 5
 
 @dataclass(frozen=True)
 class Bound:
-    """Numbers between `low` and `high`, without the two."""
+    """The open interval between `low` and `high`."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, text: str) -> Bound:
-        """From "<x", ">x" or "a..b"."""
+        """Parses "<x", ">x" or "a..b"."""
         if text.startswith("<"):
             return cls(-math.inf, float(text[1:]))
         if text.startswith(">"):
@@ -32,11 +32,11 @@ class Bound:
         return cls(float(low), float(high))
 
     def holds(self, low: float, high: float) -> bool:
-        """Whether all of an interval lies inside."""
+        """Whether the whole interval lies inside the bound."""
         return self.low < low <= high < self.high
 
     def misses(self, low: float, high: float) -> bool:
-        """Whether all of an interval lies outside, on one side."""
+        """Whether the whole interval lies outside the bound, on one side."""
         return high <= self.low or low >= self.high
 
     def __str__(self) -> str:
@@ -49,10 +49,11 @@ class Bound:
 class Criterion:
     """How one quantity is judged.
 
-    - `each`: every trial by itself, the worst counts; else the interval of the mean.
-    - `control`: what the control has to be; None: to miss the bound.
-    - `range`: where the quantity lies by its nature, ends included, such as −1 to 1 for a cosine: intervals are cut
-      there. Bounds lie inside, so that no verdict hangs on it.
+    - `each`: True: every number is judged, so the worst one decides. False: the interval of the mean is judged.
+    - `controlled`: whether the quantity has a control.
+    - `control`: the bound that the control must meet; None: the control must miss `bound`.
+    - `range`: the possible values of the quantity, ends included, such as −1 to 1 for a cosine: intervals are clipped
+      to it. Bounds lie inside, so that no verdict depends on the clipping.
     """
 
     bound: Bound
@@ -72,7 +73,7 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Criteria:
-    """All quantities of a claim, and over how many trials."""
+    """The criteria of all quantities of a claim, and the number of trials."""
 
     quantities: dict[str, Criterion]
     seeds: int = SEEDS
@@ -80,7 +81,7 @@ class Criteria:
 
 @dataclass(frozen=True)
 class Change:
-    """A criterion, or what it is about, that was changed after it was written down: why, and what had been seen."""
+    """A change of a criterion, or of its quantity, after it was written: the reason, and the results seen before."""
 
     claim: str
     date: str
@@ -92,18 +93,18 @@ class Change:
 
 @cache
 def criteria_file(folder: Path) -> dict[str, Any]:
-    """What `criteria.toml` in the folder of a paper says."""
+    """The content of `criteria.toml` in the folder of a paper."""
     return read_toml(folder / "criteria.toml", "The file", limit=CONFIG_LIMIT)
 
 
 def criteria() -> dict[str, Criteria]:
-    """The criteria of all claims that are loaded, by id; those of a claim without any are left out."""
+    """The criteria of all loaded claims, by id; claims without criteria are left out."""
     files = {c.id: criteria_file(c.paper.folder) for c in CLAIMS.values()}
     return {id: _criteria(id, file[id]) for id, file in files.items() if id in file}
 
 
 def changes() -> list[Change]:
-    """What was changed since, oldest first, of all papers with claims that are loaded."""
+    """The changes of criteria, oldest first, of all papers with loaded claims."""
     folders = dict.fromkeys(c.paper.folder for c in CLAIMS.values())
     made = [Change(**c) for folder in folders for c in criteria_file(folder).get("change", [])]
     return sorted(made, key=lambda change: (change.date, change.claim))

@@ -1,4 +1,4 @@
-"""JSON of what was measured: numbers that are not finite are the strings "nan", "inf" and "-inf", as JSON has none."""
+"""JSON of results. Non-finite numbers, which JSON lacks, are written as the strings "nan", "inf" and "-inf"."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ODD = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def dumps(value: Any) -> str:
-    """One line that every reader of JSON takes."""
+    """One line of standard JSON."""
     return json.dumps(_written(value), allow_nan=False)
 
 
 def loads(text: bytes | str) -> dict[str, Any]:
-    """What `dumps` wrote. A text that is one of the three words becomes a number: no claim has such a name or reason.
-    Keys stay as they are. Anything but an object is refused."""
+    """Parses what `dumps` wrote. A string value that is one of the three words becomes a number: no claim has such a
+    name or reason. Keys are unchanged. Anything but an object is an error."""
     return {k: _read(v) for k, v in parse_json(text, "The result of a claim").items()}
 
 

@@ -1,4 +1,4 @@
-"""Verdicts: from what the trials of a claim found, by its criteria and by nothing else."""
+"""Verdicts, derived only from the results of a claim's trials and its criteria."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARE = Bound(0.0, 1.0)
 
 class Verdict(StrEnum):
     """`INCONCLUSIVE`: the interval straddles the bound, a precondition did not hold, or the control did not fail.
-    `NOT-RUN`: for want of what it needs, which is named."""
+    `NOT-RUN`: something that the claim needs is missing, or its program failed; the reason is given."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -30,14 +30,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with its 95% interval; of an `each`, the worst trial."""
+    """A value with its 95% interval; for an `each` criterion, the worst number, with an interval of width zero."""
 
     value: float
     low: float
     high: float
 
     def within(self, range: Bound | None) -> Interval:
-        """Cut to where the quantity lies by its nature."""
+        """The interval clipped to the range of the quantity. A value outside the range is an error."""
         if range is None or math.isnan(self.value):
             return self
         if not range.low - ROUNDING <= self.value <= range.high + ROUNDING:
@@ -51,7 +51,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Judged:
-    """One quantity: what was found, what the control gave, and what follows."""
+    """The judgement of one quantity: its value, the value of the control, and the verdict."""
 
     value: Interval
     control: Interval | None
@@ -60,14 +60,14 @@ class Judged:
 
 
 Samples = Sequence[Sequence[float]]
-"""For each trial its numbers: one, or one for each unit."""
+"""The numbers of each trial: one, or one for each unit."""
 
 
 def judge(criteria: Criteria, result: dict[str, tuple[Samples, Samples | None]]) -> tuple[Verdict, dict[str, Judged]]:
     """The verdict of a claim, and of each of its quantities.
 
-    One that fails, its own control being as it should, is enough to fail; all must pass to pass. A control that does
-    not fail is never a pass.
+    The claim fails if one quantity fails while its own control behaves as required; it passes only if all quantities
+    pass. If a control does not fail, the verdict is never PASS.
     """
     if set(result) != set(criteria.quantities):
         raise ValueError(f"found {sorted(result)}, but the criteria are about {sorted(criteria.quantities)}")
@@ -86,7 +86,7 @@ def _judged(criterion: Criterion, values: Samples, controls: Samples | None) -> 
     if criterion.controlled:
         if controls is None:
             raise ValueError("a control is missing")
-        # The control is judged at its best: the number that comes nearest to holding.
+        # The control is judged by its best number: the one closest to meeting the bound.
         best = _worst(criterion.control, controls) if criterion.control else _best(criterion.bound, controls)
         control = (best if criterion.each else mean(controls, values)).within(criterion.range)
     if math.isnan(value.value):
@@ -102,18 +102,18 @@ def _judged(criterion: Criterion, values: Samples, controls: Samples | None) -> 
 
 
 def mean(samples: Samples, others: Samples | None = None) -> Interval:
-    """The mean over trials with its 95% interval: the bootstrap's, and of what is counted at least Wilson's.
+    """The mean over trials with its 95% interval: the bootstrap's, and for proportions at least Wilson's.
 
-    Zeros and ones can be all alike by chance, of which the bootstrap would make a certainty: of 15 hits out of 15 it
-    would say [1, 1], Wilson says [0.80, 1]. Wilson's is of all units together; where trials differ from each other by
-    more than their units do, the bootstrap's is the wider one, and counts.
+    Zeros and ones can all be equal by chance, in which case the bootstrap interval has width zero: for 15 hits out of
+    15 it is [1, 1], while Wilson's is [0.80, 1]. Wilson's interval pools all units; where trials differ from each other
+    more than their units do, the bootstrap's is wider and is used.
 
-    Counted is what has several units in a trial, all 0 or 1; or one in each, if with the other side (`others`: the
-    control, or the value) there are both zeros and ones and nothing else: a single number may be 0 or 1 without being
-    counted, such as a loss that is cut there, or a difference of nothing.
+    A quantity is a proportion if trials have several units, all 0 or 1; or if each trial has one unit and, together
+    with the other side (`others`: the control, or the value), both zeros and ones occur and nothing else. A single
+    number may be 0 or 1 without being a proportion, such as a loss clipped at that value, or a difference of zero.
 
-    No interval is cut to the least and the largest number that were seen: the mean of many more may lie beyond those of
-    five. It is cut where the criteria name a range, and shares end at 0 and 1.
+    Intervals are not clipped to the smallest and largest observed number, as the mean over many more trials may lie
+    outside those of five. They are clipped to the range in the criteria, and proportions to [0, 1].
     """
     result = resampled([torch.tensor(trial, dtype=torch.float64) for trial in samples])
     units = [n for trial in samples for n in trial]
@@ -125,12 +125,12 @@ def mean(samples: Samples, others: Samples | None = None) -> Interval:
 
 
 def _worst(bound: Bound, samples: Samples) -> Interval:
-    """The number that is farthest outside of a bound, or least inside."""
+    """The number farthest outside of a bound or, if all are inside, closest to its edge."""
     return _extreme(samples, lambda n: max(bound.low - n, n - bound.high))
 
 
 def _best(bound: Bound, samples: Samples) -> Interval:
-    """The number that is farthest inside, or least outside."""
+    """The number farthest inside a bound or, if all are outside, closest to it."""
     return _extreme(samples, lambda n: -max(bound.low - n, n - bound.high))
 
 
@@ -141,10 +141,10 @@ def _extreme(samples: Samples, by: Callable[[float], float]) -> Interval:
 
 
 def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interval:
-    """The mean over trials of their means, and its 95% bootstrap interval: trials are drawn again, and units in each.
+    """The mean over trials of their means, with a 95% bootstrap interval: trials and the units in them are resampled.
 
-    Of a few trials the bootstrap sees too little: among five it would hold the truth in 84 of 100 cases. The interval
-    is therefore widened as Student's is against the normal one.
+    With few trials the bootstrap interval is too narrow: with five it covers the true mean in 84 of 100 cases. It is
+    therefore widened by the ratio of Student's quantile to the normal one, and by √(n/(n−1)) for n trials.
     """
     value = torch.stack([t.mean() for t in trials]).mean().item()
     if not math.isfinite(value):
@@ -165,6 +165,6 @@ def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interva
 
 
 def band(lines: Tensor) -> tuple[list[float], list[float], list[float]]:
-    """Mean, low and high of `(trials, points)`."""
+    """The mean over trials with its lower and upper bootstrap bound, at each point; `lines` is `(trials, points)`."""
     result = bootstrap(lines)
     return result.mean.tolist(), result.low.tolist(), result.high.tolist()

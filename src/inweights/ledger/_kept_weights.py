@@ -1,4 +1,4 @@
-"""Trainings that several claims share, kept in the user's cache: their trials may run in different processes."""
+"""Cache of weights that several claims train in common; their trials may run in different processes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ DIGEST = hashlib.sha256().digest_size
 
 
 def kept(name: str, train: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """What `train` gives, trained once for its code; `name` has all of its settings. A damaged file counts as none.
+    """The tensors that `train` returns, computed once for its code and read from the cache afterwards.
 
-    Two processes that begin at the same moment both train, and find the same.
+    `name` must contain all settings of the training. A damaged file counts as missing. Two processes that start at the
+    same moment both train, with the same result.
     """
     path = cache_folder() / "claims" / "trained" / f"{name}-{made_by(train)}"
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""With what a trial is made."""
+"""The software versions and the hardware that a trial runs on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inweights import __version__
 
 
 def made_with(device: str) -> dict[str, str]:
-    """Versions and hardware of this process, here and now."""
+    """The versions and the hardware of the current process."""
     if device.startswith("cuda"):
         machine = torch.cuda.get_device_name()
     else:

@@ -1,4 +1,4 @@
-"""The package as text: what its modules define, and what a name in them stands for. Nothing is imported for that."""
+"""The source code of the package: the definitions of its modules, and what each name refers to, without importing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-# The subpackages whose code makes a record stale. What is below them is only remarked.
+# A change in these subpackages makes recorded results stale. A change below them is only remarked.
 LEDGER = ("ledger", "papers")
-# Subpackages that change no number, as do not the files of the package itself: they start processes, word refusals,
-# read and write files.
+# Subpackages that affect no number; neither do the top-level files of the package. They start processes, phrase error
+# messages, and read and write files.
 ASIDE = ("engines",)
-# What judges, keeps and lists results does not change what a trial finds: these files of the ledger.
+# Files of the ledger that judge, store and list results: they do not affect the result of a trial.
 CORE = (
     "__init__", "_claim", "_code", "_criteria", "_json", "_judge", "_cache", "_results", "_run", "_made_with",
     "_package", "_papers", "_recorded", "_reach", "_remarks", "_side_by_side", "_skeleton",
@@ -26,7 +26,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Place(NamedTuple):
-    """Something that a module defines at its top."""
+    """A top-level definition: its module and its name."""
 
     module: str
     name: str
@@ -34,8 +34,8 @@ class Place(NamedTuple):
 
 @dataclass
 class Module:
-    """What a file says: names that are defined in it, names that it imports, and statements that only do something,
-    such as entering a value into a dictionary."""
+    """The content of a source file: the names that it defines, the names that it imports, and (`done`) statements that
+    define nothing but have a side effect, such as adding a value to a dictionary."""
 
     defined: dict[str, list[ast.stmt]] = field(default_factory=dict)
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Module:
             self.defined[self.done[-1]] = [statement]
 
     def divide(self, name: str) -> None:
-        """Makes the methods of a class definitions of their own, so that a program may have some of them."""
+        """Turns the methods of a class into separate definitions, so that a program can depend on some of them only."""
         (whole,) = self.defined[name]
         assert isinstance(whole, ast.ClassDef)
         rest = copy.copy(whole)
@@ -64,8 +64,8 @@ class Module:
 
 @dataclass(eq=False)
 class Package:
-    """A package in a folder. `given` is the class that a claim's function is given an instance of: of its methods, a
-    program has those that it asks for."""
+    """A package in the folder `home`. `given` is the class that claim functions receive an instance of: a program
+    depends only on those of its methods that it uses."""
 
     home: Path
     given: Place | None = None
@@ -74,7 +74,7 @@ class Package:
 
     @cached_property
     def modules(self) -> dict[str, Module]:
-        """All of them, by their names."""
+        """All modules of the package, by name."""
         results = {}
         for path in sorted(self.home.rglob("*.py")):
             parts = (self.home.name, *path.relative_to(self.home).with_suffix("").parts)
@@ -87,7 +87,7 @@ class Package:
         return results
 
     def find(self, module: str, name: str) -> Place | str | None:
-        """What a name in a module stands for: a definition, or a module of this package; None if it is from outside."""
+        """What a name in a module refers to: a definition or a module of this package; None if it is external."""
         known = self.modules.get(module)
         if known is not None and name in known.defined:
             return Place(module, name)
@@ -97,7 +97,7 @@ class Package:
         return f"{module}.{name}" if f"{module}.{name}" in self.modules else None
 
     def imported(self, module: str, name: str) -> Place | str | None:
-        """What an import gives; without a name, the module."""
+        """What an import refers to; without a name, the module. None if it is external."""
         if not name:
             return module if module in self.modules else None
         return self.find(module, name) if module in self.modules else None
@@ -106,24 +106,24 @@ class Package:
         return self.modules[place.module].defined[place.name]
 
     def inside(self, module: str | None) -> bool:
-        """Whether a module is one of this package."""
+        """Whether a module belongs to this package."""
         return str(module).partition(".")[0] == self.home.name
 
     def of_the_ledger(self, module: str) -> bool:
         return self._part(module) in self.ledger
 
     def of_the_core(self, module: str) -> bool:
-        """Whether it is of the ledger and no part of a trial."""
+        """Whether a module belongs to the ledger but does not affect trials."""
         last = module.split(".")[-1]
         return self.of_the_ledger(module) and (last in self.core or module.count(".") == 1)
 
     def aside(self, module: str) -> bool:
-        """Whether no number hangs on what a module has."""
+        """Whether no number depends on a module."""
         part = self._part(module)
         return self.of_the_core(module) or part in ("", *ASIDE) or f"{self.home.name}.{part}" in self._single
 
     def _part(self, module: str) -> str:
-        """The subpackage or file of the package that a module is or is in; of the package itself, none."""
+        """The subpackage or top-level file that a module is or belongs to; empty for the package itself."""
         return module.partition(".")[2].partition(".")[0]
 
     @cached_property
@@ -131,14 +131,14 @@ class Package:
         return {f"{self.home.name}.{path.stem}" for path in self.home.glob("*.py")}
 
     def texts(self, module: str) -> Iterator[Path]:
-        """Small files that come with the part of the package that a module is in."""
+        """The `.toml` and `.txt` files of the subpackage that a module belongs to."""
         part = self.home / self._part(module)
         return (p for p in sorted(part.rglob("*")) if p.suffix in (".toml", ".txt"))
 
 
 def imports(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The names that import statements bind, also inside of other statements but not of functions, each with the
-    module and, if it is something in that, its name there."""
+    """The names that import statements bind, each with `(module, name in the module)`; the latter is empty for a module
+    itself. Nested statements are included; functions and classes are not."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -152,7 +152,7 @@ def imports(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def bound(nodes: Sequence[ast.AST]) -> set[str]:
-    """The names that statements bind where they stand, and not in functions or classes inside of them."""
+    """The names that statements bind in their own scope, not in nested functions or classes."""
     results: set[str] = set()
     elsewhere: set[str] = set()
     todo = list(nodes)
@@ -177,12 +177,12 @@ def bound(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def stands_alone(node: object) -> bool:
-    """Whether it is a string that nobody uses, such as a docstring."""
+    """Whether a node is a string that is an expression statement, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def _one_by_one(statement: ast.stmt) -> list[ast.stmt]:
-    """`a, b = 1, 2` as two statements: who asks for one of them does not ask for the other."""
+    """Splits `a, b = 1, 2` into two statements: code that uses one of the names does not depend on the other."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return [statement]
     target, value = statement.targets[0], statement.value

@@ -1,4 +1,4 @@
-"""What a program reaches in the package: the definitions that it names, what these name, and so on."""
+"""The definitions of the package that a program reaches: those that it names, those that these name, and so on."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from inweights.ledger._skeleton import Read, Reader, digest
 
 @dataclass
 class Reached:
-    """What was reached, in the order in which it was: `own` is the hash of each definition, and `texts` are those of
-    files beside it; `links` say which name of one stands for which other. Definitions are told by when they were
-    reached and never by where they stand, so that two of one name cannot be taken for each other."""
+    """The reached definitions, in order: `own` is the hash of each definition, `texts` are the hashes of the text files
+    of its subpackage, and `links` say which name in one definition refers to which other. Definitions are identified by
+    the order in which they are reached and never by their location, so that two with the same name stay distinct."""
 
     ledger_has: Callable[[Place], bool]
     own: dict[Place, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Reached:
         return self._lines(lambda place: True)
 
     def _lines(self, has: Callable[[Place], bool]) -> list[str]:
-        """Of a part of it, with the names by which that is asked for from outside."""
+        """The lines to hash for a subset of the definitions, with the names by which others refer to them."""
         number = {place: str(k) for k, place in enumerate(p for p in self.own if has(p))}
         lines = [f"{k} is {self.own[place]}" for place, k in number.items()]
         lines += [f"{k} has {text}" for place, k in number.items() for text in self.texts.get(place, ())]
@@ -45,7 +45,7 @@ class Reached:
 
 
 class Reach:
-    """Follows names through a package. Each definition is read once."""
+    """Follows names through a package. Each definition is parsed once."""
 
     def __init__(self, package: Package) -> None:
         self.package = package
@@ -53,11 +53,11 @@ class Reach:
         self._texts: dict[str, list[str]] = {}
 
     def of(self, *roots: Place, through_core: bool = False) -> Reached:
-        """What these definitions reach."""
+        """Everything that these definitions reach."""
         return self._follow({p: self.read(p) for p in roots}, through_core)
 
     def of_outside(self, label: str, statements: Sequence[ast.AST], given: Place | None = None) -> Reached:
-        """As `of`, for a function that is not in the package; names in it are not followed."""
+        """The same for a function outside the package; names in it are not followed."""
         begun = {Place("", label): Reader(self.package, "").read(label, statements)}
         return self._follow(begun | ({given: self.read(given)} if given else {}), False)
 
@@ -68,7 +68,11 @@ class Reach:
         return self._read[place]
 
     def _follow(self, begun: dict[Place, Read], through_core: bool) -> Reached:
-        """A registry has two states: reached by what is entered into it, and, with all that is, by who asks it."""
+        """Follows links from the starting definitions.
+
+        A registry has two states: reached by a definition that registers itself in it (without its other entries), and
+        reached by code that looks entries up (with all entries).
+        """
         result = Reached(self._is_ledger)
         todo = [(place, True) for place in begun]
         done: set[tuple[Place, bool]] = set()
@@ -91,7 +95,7 @@ class Reach:
         return result
 
     def _next(self, place: Place, read: Read, entries: bool) -> list[tuple[str, Place, bool]]:
-        """What a definition leads to, in an order that does not depend on where things stand."""
+        """The definitions that a definition refers to, in an order that does not depend on their locations."""
         more = [("done", Place(place.module, name), True) for name in self._done_there(place)]
         more += [("entered", other, True) for other in self.entries.get(place, ())] if entries else []
         more += [(how, other, True) for how, other in read.uses] + [("into", other, False) for other in read.entered]
@@ -100,7 +104,7 @@ class Reach:
     def _asked_for(
         self, attributes: set[str], begun: dict[Place, Read], done: set[tuple[Place, bool]]
     ) -> list[tuple[Place, bool]]:
-        """The methods of what a program is given that it asks for by name, and that were not reached yet."""
+        """The methods of the class `given` that the program names and that were not reached yet."""
         given = self.package.given
         if given is None or given not in begun:
             return []
@@ -110,7 +114,7 @@ class Reach:
 
     @cached_property
     def entries(self) -> dict[Place, list[Place]]:
-        """What is entered into each registry, function or container, by decorators or by statements elsewhere."""
+        """The entries of each registry, function or container, added by decorators or by statements elsewhere."""
         results: dict[Place, list[Place]] = {}
         for name, module in self.package.modules.items():
             reader = Reader(self.package, name)
@@ -131,14 +135,14 @@ class Reach:
         return {place for places in self.entries.values() for place in places}
 
     def _done_there(self, place: Place) -> list[str]:
-        """Statements that run whenever the module of a definition is imported, unless they are about one definition."""
+        """Statements with side effects in the module of a definition, except those that only fill a registry."""
         module = self.package.modules.get(place.module)
         if module is None or place.name in module.done:
             return []
         return [name for name in module.done if Place(place.module, name) not in self._entered]
 
     def texts(self, module: str) -> list[str]:
-        """Of the small files of a part of the package, each with its name: recipes, lists of words."""
+        """Hashes of the text files of a subpackage (recipes, word lists), each with its name."""
         part = ".".join(module.split(".")[:2])
         if part not in self._texts:
             self._texts[part] = []

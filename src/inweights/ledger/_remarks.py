@@ -1,4 +1,4 @@
-"""Remarks: why a verdict is what it is, in a sentence or two. Nothing is judged by them."""
+"""Remarks: a sentence or two that explain a verdict. They do not influence it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from inweights.ledger._claim import CLAIMS
 
 
 def remarks() -> dict[str, str]:
-    """By claim, of all papers with claims that are loaded."""
+    """Remarks by claim id, of all papers with loaded claims."""
     folders = dict.fromkeys(c.paper.folder for c in CLAIMS.values())
     return {id: about["why"] for folder in folders for id, about in remarks_file(folder).items()}
 
 
 @cache
 def remarks_file(folder: Path) -> dict[str, dict[str, str]]:
-    """What `remarks.toml` in the folder of a paper says, if there is one."""
+    """The content of `remarks.toml` in the folder of a paper; empty if there is none."""
     path = folder / "remarks.toml"
     return read_toml(path, "The file", limit=CONFIG_LIMIT) if path.is_file() else {}

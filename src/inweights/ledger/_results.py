@@ -1,4 +1,4 @@
-"""Results: what a run writes for each claim, line by line in `results.jsonl`, and reads back."""
+"""Results of claims: one line per claim in `results.jsonl`, written and read back."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ RESULTS = "results.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """What the ledger says of a claim.
+    """The result of a claim: its verdict, and the measurements behind it.
 
-    - `why`: of a verdict that is neither PASS nor FAIL. `broken`: the claim's own program failed.
-    - `trials`: how many were made; `seen`, `plots` and `told`: what each of them found and had to show. Of a trial with
-      many units, `seen` has the mean.
-    - `program`: a hash of the claim's program; `models`: of the trained models that it needs or tells about; `below`:
-      of the code below the ledger that it reaches; `judge`: of the code that made a verdict of the numbers.
-    - `made_with`: versions and hardware of its trials; several, if they were made in several places.
-    - `changes`: how often its criteria had been changed by then.
+    - `why`: the reason for a verdict that is neither PASS nor FAIL. `broken`: the claim's program raised an error.
+    - `trials`: the number of trials with a result. For each of them: `seen`, the values and the controls (the mean, if
+      a trial has many units); `plots`, its curves; `told`, further measurements that no verdict depends on.
+    - `program`: a hash of the claim's program; `models`: of the trained models that it uses; `below`: of the code below
+      the ledger that it reaches; `judge`: of the code that derives verdicts.
+    - `made_with`: versions and hardware of its trials; several, if they ran on several machines.
+    - `changes`: the number of changes of its criteria at the time of the run.
     """
 
     id: str
@@ -56,17 +56,17 @@ class Entry:
 
     @property
     def claim(self) -> Claim:
-        """The claim that it is of, which must be loaded."""
+        """The claim of this result, which must be loaded."""
         return CLAIMS[self.id]
 
     @property
     def loose(self) -> bool:
-        """Whether a control did not fail, or what was measured is no number."""
+        """Whether a control did not fail, or a measured value is not a number."""
         return any(j.why for j in self.quantities.values())
 
     @property
     def stale(self) -> str:
-        """Why it says nothing of the claim as it is today; empty if it does."""
+        """Why the result does not apply to the current form of the claim; empty if it does."""
         claim, needed = CLAIMS.get(self.id), criteria().get(self.id)
         if claim is None or needed is None:
             return "there is no such claim any more"
@@ -83,18 +83,18 @@ class Entry:
 
     @property
     def changed(self) -> bool:
-        """Whether code below the ledger that the claim reaches is another one today. That alone makes nothing stale:
-        most changes there change no number, and tests of their own guard them."""
+        """Whether the code below the ledger that the claim reaches has changed since the run. That alone does not make
+        a result stale: most such changes affect no number, and that code has its own tests."""
         claim = CLAIMS.get(self.id)
         return claim is not None and self.below != below(claim.measure)
 
     def line(self) -> str:
-        """As one line of JSON."""
+        """The entry as one line of JSON."""
         return dumps(asdict(self))
 
     @classmethod
     def of(cls, line: bytes | str) -> Entry:
-        """From its line; one of another form, or with values of other types, is a `ValueError`."""
+        """Parses a line of JSON. Raises `ValueError` if fields or types do not match."""
         return ENTRY.validate_python(loads(line))
 
 
@@ -102,19 +102,19 @@ ENTRY = TypeAdapter(Entry)
 
 
 def asked(needed: Criteria) -> dict[str, str]:
-    """Criteria as a record tells them, by quantity."""
+    """Criteria as text, by quantity, in the form that results store."""
     return {name: str(c) for name, c in needed.quantities.items()}
 
 
 def results(folder: Path) -> dict[str, Entry]:
-    """What runs have written to a folder so far, by claim."""
+    """The results in a folder, by claim."""
     return read_entries(folder / RESULTS, "delete that line or the file, or name another folder")
 
 
 def append(folder: Path, entry: Entry) -> bool:
-    """Adds an entry to the results of a folder; one of the same claim that is there already is replaced.
+    """Adds an entry to the results of a folder, replacing an earlier entry of the same claim.
 
-    What could not be run does not take the place of a verdict: then nothing is written, and the answer is False.
+    A NOT-RUN entry does not replace a verdict: then nothing is written, and False is returned.
     """
     path, entries = folder / RESULTS, results(folder)
     before = entries.get(entry.id)
@@ -133,12 +133,12 @@ def append(folder: Path, entry: Entry) -> bool:
 
 
 def write_entries(path: Path, entries: Iterable[Entry]) -> None:
-    """A file of entries, all at once."""
+    """Writes a file of entries atomically."""
     write_atomic(path, "".join(e.line() + "\n" for e in entries))
 
 
 def read_entries(path: Path, fix: str) -> dict[str, Entry]:
-    """The entries of a file, by claim, if there is one; `fix` ends the sentence that refuses a damaged line."""
+    """The entries of a file, by claim; empty if there is no file. `fix` ends the error message for a damaged line."""
     entries: dict[str, Entry] = {}
     data = read_bytes(path, "The file", CACHE_LIMIT, fix) if path.is_file() else b""
     for number, line in enumerate(data[: _whole_lines(data)].splitlines(), 1):
@@ -151,5 +151,5 @@ def read_entries(path: Path, fix: str) -> dict[str, Entry]:
 
 
 def _whole_lines(data: bytes) -> int:
-    """How many bytes its finished lines have: a run that was killed may have left the beginning of another one."""
+    """The number of bytes in complete lines: a run that was killed may have left an incomplete one."""
     return data.rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""`run_claims`: makes the trials of claims, keeps what they measured, and judges it."""
+"""`run_claims`: runs the trials of claims, caches their results, and judges them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from inweights.ledger._trial import NotHereError, Trial, UnmetError
 
 @dataclass(frozen=True)
 class Job:
-    """One trial of one claim, which `module` defines: what an engine is given. No module: it is loaded already."""
+    """One trial of one claim. `module` is the module that defines the claim; empty if it is loaded already."""
 
     id: str
     trial: Trial
@@ -40,15 +40,15 @@ class Job:
 
     @property
     def claim(self) -> Claim | None:
-        """In a process of its own nothing is loaded yet, so its module is imported first."""
+        """The claim, or None if there is none. Its module is imported first, as a worker process has not loaded it."""
         if self.module:
             import_module(self.module)
         return CLAIMS.get(self.id)
 
 
 def do(job: Job, folder: Path | None = None) -> Kept:
-    """The trial, from the cache if its code and settings are the same; else made, and kept. `folder` is one that will
-    be brought to the cache, where that is on another machine."""
+    """The result of a trial: from the cache if code and settings are the same, else computed and cached. `folder`
+    replaces the cache folder where the cache is on another machine; its files are copied to the cache later."""
     claim = job.claim
     if claim is None:
         raise InputError(f"There is no claim {job.id!r}.")
@@ -70,7 +70,7 @@ def do(job: Job, folder: Path | None = None) -> Kept:
         outcome = "broken"
         message = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
     kept = Kept.of(result, outcome, message, time.perf_counter() - start, made_with(job.trial.device))
-    if outcome in ("found", "unmet"):  # what was not here or broke is tried again
+    if outcome in ("found", "unmet"):  # other outcomes are not cached, so that the trial is run again
         write(here, kept)
     return kept
 
@@ -79,7 +79,7 @@ Results = Callable[[list[Job]], Iterator[tuple[Job, Kept]]]
 
 
 def one_by_one(jobs: list[Job]) -> Iterator[tuple[Job, Kept]]:
-    """In this process, where a language model is loaded once."""
+    """Runs jobs one after the other in this process, which loads a language model only once."""
     return ((job, do(job)) for job in jobs)
 
 
@@ -92,8 +92,12 @@ def run_claims(
     results: Results = one_by_one,
     after: Callable[[Job, Kept], None] = lambda job, kept: None,
 ) -> Iterator[Entry]:
-    """The entries of claims, each as soon as its trials are done. `results` is how they are made: here, one after
-    the other, or side by side. Without `train`, a claim whose models are not there is not run."""
+    """Yields the entry of each claim as soon as its trials are done.
+
+    - `train`: whether to train missing models; without it, a claim that needs one is NOT-RUN.
+    - `results`: how jobs are run: one after the other in this process, or in parallel (`side_by_side`).
+    - `after`: called after each trial.
+    """
     needed = criteria()
     jobs = [Job.of(c, Trial(seed, quick, device, train)) for c in claims for seed in range(needed[c.id].seeds)]
     kept: dict[str, dict[int, Kept]] = {c.id: {} for c in claims}
@@ -105,11 +109,11 @@ def run_claims(
 
 
 def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
-    """What follows from the trials of a claim."""
+    """The entry of a claim: the verdict that follows from its trials."""
     needed = criteria()[id]
     there = [t for t in trials if t.outcome == "found"]
     odd = next((t for t in there if not _whole(t, there[0])), None)
-    if odd is not None:  # it must not end the run of the others
+    if odd is not None:  # an error here would end the run of the other claims
         there, why = [], "its trials found different quantities, or no numbers"
         trials = [Kept.of(None, "broken", why, t.seconds) for t in trials]
     about: dict[str, Any] = {
@@ -150,20 +154,20 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
                 for name in there[0].quantities
             },
         )
-    except (ValueError, KeyError) as error:  # what it found is not what its criteria are about
+    except (ValueError, KeyError) as error:  # the measured quantities do not match the criteria
         return Entry(id, Verdict.NOT_RUN, why=f"{type(error).__name__}: {error}", broken=True, **about)
     why = "; ".join(f"{name}: {j.why}" for name, j in judged.items() if j.why)
     if verdict is Verdict.INCONCLUSIVE and not why:
         straddled = [n for n, j in judged.items() if j.verdict is Verdict.INCONCLUSIVE]
         why = f"the interval of {', '.join(straddled)} straddles the bound"
-    if len(there) < len(trials):  # what was measured is told, but too few trials are no verdict
+    if len(there) < len(trials):  # the measurements are reported, but too few trials allow no verdict
         lacking = next(t.message for t in trials if t.outcome == "not here")
         verdict, why = Verdict.INCONCLUSIVE, f"{len(there)} of {len(trials)} trials: {lacking}"
     return Entry(id, verdict, judged, why=why, **about)
 
 
 def _whole(one: Kept, other: Kept) -> bool:
-    """Whether a trial has numbers for all that another one has."""
+    """Whether a trial has the same quantities and controls as another one, none of them empty."""
     alike = {name: c is None for name, (_, c) in one.quantities.items()} == {
         name: c is None for name, (_, c) in other.quantities.items()
     }

@@ -1,4 +1,4 @@
-"""Trials side by side: those that are not in the cache are given to an engine, and what they found is kept here."""
+"""Trials in parallel: those that are not in the cache are run by an engine, and their results are cached here."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from inweights.ledger._run import Job, Results, do, one_by_one
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker found, and the hash of what it was made by."""
+    """The result of a trial run by a worker, and the hash of the code and models that the worker used."""
 
     kept: Kept
     code: str
 
 
 def made_here(job: Job) -> str:
-    """The hash of what a trial is made by, empty if there is no such claim."""
+    """The hash of the code and models of a trial on this machine; empty if there is no such claim."""
     claim = job.claim
     return made_by(claim.measure, claim.models) if claim else ""
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """A trial as work for an engine. What it found is its answer, and a file for the cache of who asked: under the key
-    of the code that made it, so that a node with another version spoils nothing there."""
+    """A trial as work for an engine. Its result is returned, and written as a file for the caller's cache. The file is
+    keyed by the code that produced it, so that a node with another version cannot corrupt the cache."""
 
     job: Job
     folder: Path
@@ -45,7 +45,7 @@ class Measuring:
         return self.job.name
 
     def do(self, folder: Path, beat: Beat) -> Answer:
-        """One thread: each trial has one core, and the sums are the same whatever the number of cores."""
+        """Runs the trial in one thread: each trial has one core, and sums do not depend on the number of cores."""
         torch.set_num_threads(1)
         return Answer(do(replace(self.job, trial=replace(self.job.trial, beat=beat)), folder), made_here(self.job))
 
@@ -54,11 +54,11 @@ class Measuring:
 
 
 def accepted(answer: Answer, job: Job) -> Kept:
-    """What it found, if code and models were the same as here; else a trial that broke, and the reason."""
+    """The worker's result if its code and models are the same as here; else a broken trial with the reason."""
     here, code = (
         made_here(job),
         getattr(answer, "code", None),
-    )  # before there were hashes, an answer was what had been found
+    )  # answers of early versions had no hash
     if code == here:
         return answer.kept
     why = (
@@ -69,7 +69,7 @@ def accepted(answer: Answer, job: Job) -> Kept:
 
 
 def longest_first(works: list[Measuring]) -> list[Measuring]:
-    """So that at the end nobody waits long for the last one. Trials of one claim stay together."""
+    """Sorts work by expected duration, longest first, to shorten the total time. Trials of one claim stay together."""
     needed = criteria()
 
     def seconds(work: Measuring) -> float:
@@ -80,7 +80,8 @@ def longest_first(works: list[Measuring]) -> list[Measuring]:
 
 
 def side_by_side(engine: str, jobs: int | None, address: str | None) -> Results:
-    """How trials are made, for `run`: by `ray`, or by `jobs` processes of this machine. One process is this one."""
+    """The `results` argument of `run_claims`: trials run by `ray`, or by `jobs` processes of this machine. With one job
+    they run in this process."""
     answers = choose(engine, address)
     if engine == "local" and (jobs or 1) == 1:
         return one_by_one

@@ -1,4 +1,4 @@
-"""What a definition means, as plain values: its syntax tree without comments, docstrings and names of modules."""
+"""The syntax tree of a definition as plain values, without comments, docstrings and module names."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ def digest(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Read:
-    """A definition as it was read. `uses`: what it names, each with how; `entered`: what it is entered into;
-    `attributes`: names after a dot; `texts`: whether it looks for files of the package."""
+    """A parsed definition.
+
+    - `own`: its hash.
+    - `uses`: the definitions that it refers to, each with the name that it uses for them.
+    - `entered`: the registries that it is registered in.
+    - `attributes`: all attribute names in it.
+    - `texts`: whether it reads files of the package.
+    """
 
     own: str
     uses: tuple[tuple[str, Place], ...]
@@ -32,7 +38,7 @@ class Read:
 
 @dataclass
 class _Scope:
-    """Names that are bound inside of a definition, and those among them that are imported there."""
+    """The names bound inside a definition, and those among them that are imported there."""
 
     names: set[str]
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -40,7 +46,7 @@ class _Scope:
 
 
 class Reader:
-    """Reads what stands in a module. Modules that are named are numbered as they come: where they are says nothing."""
+    """Parses definitions of a module. Modules are numbered in order of appearance: their names are not hashed."""
 
     def __init__(self, package: Package, module: str) -> None:
         self.package, self.module = package, module
@@ -57,8 +63,8 @@ class Reader:
         return Read(own, tuple(sorted(self.uses)), tuple(sorted(self.entered)), frozenset(self.attributes), self.texts)
 
     def tree(self, node: Any) -> Any:
-        """As plain values. What is empty is left out: later versions of Python have more such fields, and the hash
-        should be the same there."""
+        """A syntax tree as plain values. Empty fields are left out, as later versions of Python have more of them and
+        the hash should stay the same."""
         if isinstance(node, list):
             return [self.tree(n) for n in node if not (stands_alone(n) or self._is_import(n))]
         if not isinstance(node, ast.AST):
@@ -94,7 +100,8 @@ class Reader:
         return type(node).__name__, results
 
     def _arguments(self, all: ast.arguments) -> Any:
-        """Types of arguments are part of the tree, but what they name is not asked for; defaults are."""
+        """Type annotations of arguments are part of the tree, but the names in them are not followed; those in defaults
+        are."""
         with self._silence():
             names = [self.tree(a) for a in (all.posonlyargs, all.args, all.kwonlyargs, all.vararg, all.kwarg)]
         return names, [self.tree(d) for d in all.defaults], [self.tree(d) for d in all.kw_defaults]
@@ -106,7 +113,7 @@ class Reader:
             return self._node(node)
         result = self.target(node)
         label = name if isinstance(node, ast.Name) else f"{self._number(home)}.{name}"
-        if isinstance(result, str):  # a module by itself: all that it has
+        if isinstance(result, str):  # a module itself: depends on all its definitions
             number = self._number(result)
             self._use([(f"{number}.{each}", Place(result, each)) for each in self.package.modules[result].defined])
             return "Module", number
@@ -115,14 +122,14 @@ class Reader:
         return ("Name", name) if isinstance(node, ast.Name) else ("Of", label)
 
     def target(self, node: ast.AST) -> Place | str | None:
-        """What a name, or a name in a module, stands for, if that is of the package."""
+        """The definition or module of the package that a name or an attribute refers to; None if it is external."""
         if isinstance(node, ast.Attribute):
             home = self.target(node.value)
             return self.package.find(home, node.attr) if isinstance(home, str) else None
         if not isinstance(node, ast.Name):
             return None
         for k, scope in enumerate(reversed(self._scopes)):
-            if scope.of_a_class and k:  # its methods do not see what is bound in it
+            if scope.of_a_class and k:  # names bound in a class body are not visible in its methods
                 continue
             if node.id in scope.imported:
                 return self.package.imported(*scope.imported[node.id])
@@ -131,7 +138,7 @@ class Reader:
         return self.package.find(self.module, node.id)
 
     def root(self, node: ast.AST) -> Place | None:
-        """What a statement does something to: `TASKS` of `TASKS["name"] = …`, `TASKS("name")(…)`, `TASKS.enter(…)`."""
+        """The object that a statement changes: `TASKS` in `TASKS["name"] = …`, `TASKS("name")(…)`, `TASKS.enter(…)`."""
         while True:
             result = self.target(node)
             if isinstance(result, Place):
@@ -148,8 +155,8 @@ class Reader:
                 return None
 
     def enters(self, decorator: ast.expr) -> Place | None:
-        """What a decorator enters a definition into: a registry, which is an instance of a class of the package, or a
-        function with several forms. Who asks for the definition does not ask for the others that are entered there."""
+        """The object that a decorator registers a definition in: a registry, which is an instance of a class of the
+        package, or a single-dispatch function. Code that uses the definition does not depend on its other entries."""
         root = self.root(decorator)
         if root is None or not isinstance(decorator, ast.Call | ast.Attribute):
             return None
@@ -167,12 +174,12 @@ class Reader:
         return result
 
     def _lists(self, decorator: ast.expr) -> bool:
-        """Whether it only lists a function, as `@claim` does."""
+        """Whether a decorator only lists a function, as `@claim` does."""
         root = self.root(decorator)
         return root is not None and self.package.of_the_core(root.module)
 
     def _is_import(self, node: Any) -> bool:
-        """Whether it is an import from the package: what is imported is told by what it is, not by where."""
+        """Whether a node imports from the package: imported definitions are hashed by content, not by location."""
         if isinstance(node, ast.Import):
             return all(self.package.inside(alias.name) for alias in node.names)
         return isinstance(node, ast.ImportFrom) and self.package.inside(node.module)

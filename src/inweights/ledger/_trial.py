@@ -1,4 +1,4 @@
-"""`Trial`: what a claim's function is given: a seed, a size, and the models that it may ask for."""
+"""`Trial`: the argument of a claim's function: a seed, a problem size, and access to trained models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class NotHereError(Exception):
-    """What a claim needs is not here, at this size: the message says what."""
+    """Something that a claim needs is not available at this size; the message names it."""
 
 
 class UnmetError(Exception):
@@ -44,8 +44,13 @@ class UnmetError(Exception):
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a claim. Everything random in it follows from `seed`. `train`: whether to train, for hours maybe, what
-    the zoo does not have. `beat` ends it when nobody waits for it."""
+    """One run of a claim.
+
+    - `seed`: determines everything random in it.
+    - `quick`: whether to use the smaller sizes.
+    - `train`: whether to train models that the zoo does not have, which may take hours.
+    - `beat`: called during long work; it ends the process if the caller no longer exists.
+    """
 
     seed: int
     quick: bool = True
@@ -54,28 +59,28 @@ class Trial:
     beat: Beat = field(default=no_beat, compare=False, repr=False)
 
     def generator(self) -> torch.Generator:
-        """A new one on the CPU, always in the same state."""
+        """A new generator on the CPU, seeded with `seed`."""
         return torch.Generator().manual_seed(self.seed)
 
     def draw(self, rows: int, step: int = 0, *, dtype: torch.dtype = torch.float32) -> Draw:
-        """Numbers for prompts that no training saw: trainings count their steps from 0 up."""
+        """Random numbers for prompts that no training has seen: their seed is negative, which no training uses."""
         return Draw(-1 - self.seed, step, rows, device=self.device, dtype=dtype)
 
     def size(self, quick: T, full: T) -> T:
-        """The one that this run is for."""
+        """`quick` in a quick run, else `full`."""
         return quick if self.quick else full
 
     def require(self, holds: bool, what: str) -> None:
-        """Stops the trial if a precondition does not hold; its claim is then inconclusive."""
+        """Stops the trial if a precondition does not hold; the verdict is then INCONCLUSIVE."""
         if not holds:
             raise UnmetError(what)
 
     def recipe(self, name: str) -> Recipe:
-        """A recipe of the lab, with the seed of this trial."""
+        """A training recipe of the lab, with the seed of this trial."""
         return changed(read(name), [f"seed={self.seed}"])
 
     def trained(self, name: str) -> Learner:
-        """The model that a recipe gives with the seed of this trial: from the zoo, or trained here, now or before."""
+        """The model trained by a recipe with the seed of this trial: from the zoo, from the cache, or trained now."""
         result = zoo.seeded(name, self.seed)
         if result is not None:
             return result.to(self.device).eval()
@@ -86,20 +91,20 @@ class Trial:
             try:
                 if file.is_file() and read_about(file) and file.name == MODEL:
                     return load_trained(file)[0].to(self.device)
-            except InputError:  # it is damaged, and in a cache nobody should have to delete it
+            except InputError:  # damaged; users should not have to delete files of a cache
                 file.unlink(missing_ok=True)
         if not self.train:
             raise NotHereError(
                 f"`{name}` with seed {self.seed} is not in the zoo: `claims run --train` trains it, as does "
                 f"`lab train {name} --set seed={self.seed}` for whoever keeps the zoo"
             )
-        # A second trial that needs it waits, and then finds it trained.
+        # A second trial that needs the model waits, and then uses the trained one.
         return train(
             recipe, folder, device=self.device, patience=math.inf, waiting=self.beat, after=lambda _: self.beat()
         ).model.eval()
 
     def language_model(self, dtype: str = "float32") -> Model:
-        """SmolLM2, loaded once for a process."""
+        """SmolLM2, loaded once per process."""
         try:
             return _language_model(self.device, dtype)
         except InputError as error:
@@ -107,8 +112,8 @@ class Trial:
 
 
 def to_train(needs: tuple[str, ...], seeds: int) -> dict[str, int]:
-    """The recipes whose models a claim needs and the zoo does not have as they are today, each with how many of its
-    seeds are missing. No weights are read."""
+    """The number of missing seeds of each recipe that a claim needs and that the zoo does not have in its current form.
+    No weights are read."""
     return {n: missing for n in needs if n in recipe_names() and (missing := seeds - _in_the_zoo(n, seeds))}
 
 

@@ -1,4 +1,4 @@
-"""The papers: for each a subpackage with its claims, their criteria, and remarks on their verdicts."""
+"""One subpackage for each paper, with its claims, their criteria, and remarks on their verdicts."""
 
 from inweights.papers._papers import PAPERS as PAPERS
 from inweights.papers._papers import load_all as load_all

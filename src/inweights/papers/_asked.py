@@ -1,4 +1,4 @@
-"""The weights by which a model answers whose answers are linear in the query: read by asking for all unit vectors."""
+"""The implicit weights of a model with predictions linear in the query, measured with all unit vectors as queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inweights.papers._descent import Answers
 
 
 def asked_weights(model: Answers, xs: Tensor, ys: Tensor) -> Tensor:
-    """After all examples but the last point, which is not asked about: `(batch, points, dims)` → `(batch, dims)`."""
+    """The weights after all points but the last, which is ignored: `(batch, points, dims)` → `(batch, dims)`."""
     batch, _, dims = xs.shape
     queries = torch.eye(dims).to(xs).repeat(batch, 1).unsqueeze(1)
     prompts = torch.cat([xs[:, :-1].repeat_interleave(dims, 0), queries], 1)
@@ -17,5 +17,5 @@ def asked_weights(model: Answers, xs: Tensor, ys: Tensor) -> Tensor:
 
 
 def apart(result: Tensor, wanted: Tensor) -> Tensor:
-    """The distance of vectors as a part of the norm of the second: `(batch, dims)` → `(batch,)`."""
+    """The distance of vectors relative to the norm of the second: `(batch, dims)` → `(batch,)`."""
     return (result - wanted).norm(dim=-1) / wanted.norm(dim=-1)

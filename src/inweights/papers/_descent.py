@@ -1,4 +1,4 @@
-"""What claims about gradient descent are measured with: the best descent there is, losses, and sensitivities."""
+"""Measurements for claims about gradient descent: the best gradient descent, losses, and sensitivities."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from inweights.lab.tasks import Linear, Sample
 from inweights.ledger import Trial
 
 Answers = Callable[[Tensor, Tensor], Tensor]
-"""Inputs and labels of prompts to answers for their last points, `(batch, 1)`."""
+"""A function from inputs and labels of prompts to predictions for their last points, `(batch, 1)`."""
 
 TESTED, FITTED = 0, 1
-"""Steps of a trial's draws: what is measured on is not what was fitted to."""
+"""Steps of a trial's draws: prompts for fits and for measurements differ."""
 
 
 def prompts(trial: Trial, source: PromptSource, count: int, examples: int, step: int = TESTED) -> Sample:
-    """In double precision."""
+    """Prompts with `examples` examples and a query, in float64."""
     return source.sample(trial.draw(count, step, dtype=torch.float64), examples + 1)
 
 
 def trained(trial: Trial, name: str) -> LSAModel:
-    """A trained model in double, of which no weight is learned any more."""
+    """A trained model in float64, with frozen weights."""
     model = trial.trained(name).double().requires_grad_(False)
     assert isinstance(model, LSAModel)
     return model
 
 
 class OtherLaw(NamedTuple):
-    """Linear functions of inputs from another law than U(−½, ½), with its mean square: "normal", "laplace", or
-    "exponential", which is Laplace's above 0."""
+    """Linear functions of inputs from another distribution than U(−½, ½), with the same mean square: "normal",
+    "laplace", or "exponential" (its positive half)."""
 
     law: str
     dims: int
@@ -49,7 +49,7 @@ class OtherLaw(NamedTuple):
 
 
 class NoiseForLabels(NamedTuple):
-    """Prompts of a source in which so many examples have a standard normal number as their label."""
+    """Prompts of a source in which some examples have a standard normal number as their label."""
 
     source: PromptSource
     replaced: int
@@ -62,31 +62,31 @@ class NoiseForLabels(NamedTuple):
 
 @torch.no_grad()
 def mean_square(model: Answers, sample: Sample) -> float:
-    """Of the errors at the last points; half of it is the loss of von Oswald et al. 2023."""
+    """The mean squared error at the last points; half of it is the loss of von Oswald et al. 2023."""
     return (model(sample.xs, sample.ys)[:, -1] - sample.ys[:, -1]).square().mean().item()
 
 
 def excess(model: Answers, other: Answers, sample: Sample) -> float:
-    """By what part the loss of a model is larger than that of another."""
+    """The relative excess of a model's loss over that of another."""
     return mean_square(model, sample) / mean_square(other, sample) - 1
 
 
 class Descent(NamedTuple):
-    """The best steps, `(steps,)` each: `eta`, their sizes for an example (η / N), and `gamma`, 0 for plain descent."""
+    """Steps of GD++, `(steps,)` each: `eta`, the step sizes per example (η / N), and `gamma`, 0 for plain descent."""
 
     eta: Tensor
     gamma: Tensor
 
     @classmethod
     def of(cls, model: LSAModel) -> Descent:
-        """The steps in the weights of a model of one head, as the paper reads them: the means of the diagonals of
-        `P W_V`, over labels and over inputs, times that of `W_Kᵀ W_Q` over inputs, as only the product acts."""
+        """The steps encoded in the weights of a model with one head, as in the paper: the means of the diagonals of `P
+        W_V`, over labels and over inputs, times that of `W_Kᵀ W_Q` over inputs, as only the product matters."""
         out, compare = (each.detach()[:, 0].diagonal(dim1=-2, dim2=-1) for each in model.form.products())
         scale = -compare[:, : model.dims].mean(1)
         return cls(scale * out[:, model.dims :].mean(1), scale * out[:, : model.dims].mean(1))
 
     def model(self, dims: int, clip: float = 0.0) -> LSAModel:
-        """A layer of linear self-attention for each step; entries are kept within ±`clip`, if that is not 0."""
+        """Linear self-attention with one layer per step; entries are clipped to ±`clip`, if that is not 0."""
         model = LSAModel(LSA(layers=len(self.eta), clip=clip), dims, 1).to(self.eta)
         return gdpp_construction(model, self.eta.tolist(), self.gamma.tolist(), 1).requires_grad_(False)
 
@@ -101,12 +101,12 @@ def best_descent(
     tied: bool = False,
     count: int = 4000,
 ) -> Descent:
-    """The steps of gradient descent, or with `plus` of GD++, that leave the least error on linear functions without
-    noise, after so many examples; every step has numbers of its own unless they are `tied`."""
+    """The steps of gradient descent, or with `plus` of GD++, with the least error on linear functions without noise,
+    after `examples` examples; every step has its own parameters unless they are `tied`."""
     values = eigenvalues(trial, source, examples, count)
-    best = values.sum() / values.square().sum()  # of a single step
+    best = values.sum() / values.square().sum()  # the best single step
     own = 1 if tied else steps
-    apart = torch.arange(own).to(values) / own  # sizes that began alike would stay alike
+    apart = torch.arange(own).to(values) / own  # equal initial sizes would stay equal
     searched = [((begin * best).log() + apart).requires_grad_() for begin in ((1, 0.1) if plus else (1,))]
 
     def both() -> Descent:
@@ -118,21 +118,21 @@ def best_descent(
 
 
 GROWTHS = (2.0, 3.0, 5.0, 9.0)
-"""By how much γ grows from step to step, where searches begin. Up to 9: if `γ λ < 4/3` for all eigenvalues before a
-step, what is left of them is at most `4/27 / γ` after it, and γ can be 9 times as large."""
+"""Growth factors of γ from step to step at the starting points of searches. Up to 9: if `γ λ < 4/3` for all eigenvalues
+before a step, they are at most `4/27 / γ` after it, and γ can be 9 times as large."""
 
 
 def best_plus(trial: Trial, source: PromptSource, examples: int, learned: Descent, count: int) -> Descent:
-    """The best GD++ that is found, with an η and a γ for each step. There are many local minima, in which a training
-    ends as well: so searches begin at what was `learned`, and at γ and η that grow at several rates. They are made on
-    some prompts, with those of the largest eigenvalues among them, where a step that is too large costs most; the best
-    two are taken further on all."""
+    """The best GD++ of several searches, with an η and a γ for each step. There are many local minima, in which
+    training can end too: so searches start from the `learned` steps, and from γ and η with several growth factors. They
+    use some of the prompts, including those with the largest eigenvalues, where too large a step costs most; the best
+    two are refined on all prompts."""
     many = eigenvalues(trial, source, examples, count)
     few = torch.cat([many[:2000], many[many.amax(1).argsort(descending=True)[:50]]])
     step = torch.arange(len(learned.eta)).to(many)
     begins = [learned]
     for growth in GROWTHS:
-        for share in (0.6, 0.9):  # of what the largest eigenvalue allows
+        for share in (0.6, 0.9):  # of the bound by the largest eigenvalue
             gamma = share * 4 / 3 / many.max() * growth**step
             begins.append(Descent(gamma, gamma))
     results = sorted((improved(few, each) for each in begins), key=lambda each: _rank(few, each))
@@ -140,7 +140,7 @@ def best_plus(trial: Trial, source: PromptSource, examples: int, learned: Descen
 
 
 def improved(values: Tensor, begin: Descent) -> Descent:
-    """The local minimum that a search finds from here; every number is searched in units of where it began."""
+    """The local minimum that a search from `begin` reaches; parameters are scaled by their initial values."""
     factors = [torch.ones_like(each, dtype=torch.float64).requires_grad_() for each in begin]
 
     def now() -> Descent:
@@ -155,17 +155,17 @@ def _rank(values: Tensor, descent: Descent) -> float:
 
 
 def eigenvalues(trial: Trial, source: PromptSource, examples: int, count: int) -> Tensor:
-    """Of `Σ x xᵀ` over the examples of prompts to fit to, `(count, dims)`."""
+    """The eigenvalues of `Σ x xᵀ` over the examples of the prompts for fits, `(count, dims)`."""
     xs = prompts(trial, source, count, examples, FITTED).xs[:, :-1]
     return torch.linalg.eigvalsh(xs.mT @ xs)
 
 
 def left_error(values: Tensor, descent: Descent) -> Tensor:
-    """The mean square that these steps leave, as a part of what there was.
+    """The mean squared error after these steps, relative to that before them.
 
-    If queries and weights have no preferred direction, the mean over both is known: along an axis of `Σ x xᵀ` with
-    eigenvalue λ, a step leaves `1 − η T² λ` of the error and `1 − γ T² λ` of the inputs, whose size is T. So a search
-    has eigenvalues to look at and nothing else."""
+    If the distributions of queries and weights are isotropic, the mean over both has a closed form: along an
+    eigenvector of `Σ x xᵀ` with eigenvalue λ, a step multiplies the error by `1 − η T² λ` and the scale T of the inputs
+    by `1 − γ T² λ`. So a search needs only the eigenvalues."""
     left, size = torch.ones_like(values), torch.ones_like(values)
     for eta, gamma in zip(*descent, strict=True):
         steep = size.square() * values
@@ -174,13 +174,13 @@ def left_error(values: Tensor, descent: Descent) -> Tensor:
 
 
 def _searched(parameters: list[Tensor], loss: Callable[[], Tensor]) -> None:
-    """Moves the parameters to where the loss is least; by its logarithm, as a step too far costs any power of ten."""
+    """Minimises the logarithm of the loss in place; of the logarithm, as too large a step can cost any power of ten."""
 
     def closure() -> float:
         search.zero_grad()
         result = loss().log()
         result.backward()
-        if not result.isfinite():  # a wall, from which the search turns back
+        if not result.isfinite():  # treated as a barrier by the line search
             for each in parameters:
                 each.grad = torch.zeros_like(each)
             return 1e3
@@ -191,7 +191,8 @@ def _searched(parameters: list[Tensor], loss: Callable[[], Tensor]) -> None:
 
 
 def sensitivities(model: Answers, sample: Sample) -> tuple[Tensor, Tensor]:
-    """How the answer changes with the query, `(batch, dims)`, and with the labels of the examples, `(batch, N)`."""
+    """The derivatives of the prediction by the query, `(batch, dims)`, and by the labels of the examples, `(batch,
+    N)`."""
     xs, ys = sample.xs.clone().requires_grad_(), sample.ys.clone().requires_grad_()
     to_x, to_y = torch.autograd.grad(model(xs, ys).sum(), (xs, ys))
     return to_x[:, -1], to_y[:, :-1]

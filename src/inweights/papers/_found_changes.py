@@ -1,4 +1,4 @@
-"""Changes of the first matrix that no formula of ours made: found as dense matrices, by LAPACK or by training."""
+"""Changes of the first matrix computed without our formulas: dense matrices from LAPACK or from training."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from inweights.theory import Changes, Update
 
 
 def smallest(reads: Tensor, targets: Tensor) -> Tensor:
-    """The matrices `(..., out, in)` of least norm that make `targets` `(..., k, out)` of `reads` `(..., k, in)`: least
+    """The matrices `(..., out, in)` of least norm that map `reads` `(..., k, in)` to `targets` `(..., k, out)`: least
     squares by singular values."""
     return torch.linalg.lstsq(reads, targets, driver="gelsd").solution.mT
 
 
 def run(block: ContextualBlock, change: Tensor, context: Tensor, query: Tensor, keep: Tensor | None = None) -> Tensor:
-    """What the block says with dense changes `(..., out, in)` of its first matrix, one for each prompt."""
+    """The outputs of the block with dense changes `(..., out, in)` of its first matrix, one for each prompt."""
     identity = torch.eye(change.shape[-1], dtype=change.dtype).expand(*change.shape[:-2], -1, -1)
     changes = Changes((Update(change, identity, block.input_controls[0]),))
     out = changes.run(block, context, query) if keep is None else changes.run(block, context, query, keep=keep)
@@ -27,9 +27,9 @@ def run(block: ContextualBlock, change: Tensor, context: Tensor, query: Tensor, 
 
 def trained(block: ContextualBlock, queries: Tensor, wanted: Tensor, start: Tensor, seed: int) -> Tensor:
     """For each query `(prompts, width)` a change `(prompts, out, in)` of the first matrix, trained from `start` until
-    the block says `wanted` of the query alone. Nothing is known but outputs and slopes.
+    the output for the query alone is `wanted`. Only outputs and their derivatives are used.
 
-    A training that gets stuck begins again, up to nine times, at `start` and something random from `seed`.
+    A training that does not converge is repeated, up to nine times, from `start` plus random numbers from `seed`.
     """
     W = block.get_parameter(block.input_controls[0]).detach()
     random = torch.Generator().manual_seed(seed)
@@ -47,8 +47,8 @@ def trained(block: ContextualBlock, queries: Tensor, wanted: Tensor, start: Tens
 
 
 def _descended(block: ContextualBlock, queries: Tensor, wanted: Tensor, change: Tensor) -> tuple[Tensor, Tensor]:
-    """After 30 steps of the method of Levenberg and Marquardt, which are damped until they help; and the largest miss
-    of an output, `(prompts,)`."""
+    """The change after 30 Levenberg-Marquardt steps, each damped until it reduces the error; and the largest error of
+    an output, `(prompts,)`."""
     name = block.input_controls[0]
     W = block.get_parameter(name).detach()
 
@@ -65,7 +65,7 @@ def _descended(block: ContextualBlock, queries: Tensor, wanted: Tensor, change: 
         for _ in range(30):
             J = slopes(change, queries).flatten(2)  # (prompts, outputs, numbers)
             step = J.mT @ torch.linalg.solve(J @ J.mT + damping * identity, missed.unsqueeze(-1))
-            if not bool(step.any()):  # nothing that could be changed has an effect
+            if not bool(step.any()):  # no change has an effect
                 break
             after = change + step.reshape_as(change)
             left = wanted - say_all(after, queries)

@@ -1,4 +1,4 @@
-"""Random blocks and prompts: what equalities are put to the test on."""
+"""Random blocks and prompts, on which equalities are tested."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def parts(trial: Trial, count: int) -> list[Tensor]:
 
 
 def each(one: Tensor, other: Tensor) -> Tensor:
-    """For every vector `(..., width)` the largest difference, `(...)`: one number for each unit, so that each must hold
-    by itself, and each control must fail by itself."""
+    """For every vector `(..., width)` the largest difference, `(...)`: one number for each unit, so that each unit must
+    hold, and each control must fail, on its own."""
     return (one - other).detach().abs().amax(-1)
 
 

@@ -1,4 +1,4 @@
-"""The entries of the last full run, which come with the package."""
+"""The recorded results of the last full run, which are part of the package."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ RECORDED = Path(__file__).parent / "recorded.jsonl"
 
 
 def recorded() -> dict[str, Entry]:
-    """The recorded entries, by claim."""
+    """The recorded results, by claim."""
     load_all()
     return read_entries(RECORDED, "install inweights again")
 
 
 def claims(*ids: str) -> list[Entry]:
-    """The recorded entries of some claims, or of all: verdict, numbers with their intervals, criteria.
+    """The recorded results of some claims, or of all: verdicts, numbers with their intervals, criteria.
 
     **Example:**
 

@@ -1,4 +1,4 @@
-"""The ledger for readers: the record of a full run, and the page of all claims."""
+"""`record` stores the results of a full run of the ledger; `page` writes them as `docs/claims.md`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from inweights.papers import RECORDED, load_all, recorded
 
 HEAD = """# The ledger
 
-Every claim is a program: what is measured, by which criterion, and a control, the same measurement in a world where the
-claim is false, which must fail. This page is made from the last full run (`make ledger`). `PASS` and `FAIL` are
-findings about a sentence of a paper at the scale that is given, `INCONCLUSIVE` means that the interval straddles the
-criterion, that a precondition did not hold, or that the control did not fail. Intervals are 95% bootstrap intervals
-over trials (and over the units within each), widened as Student's are because trials are few, and of zeros and ones at
-least Wilson's. What a criterion says of `each` has none: of all units the worst one counts, and of the control's the
-one that comes nearest to holding.
+Every claim is a program with a measurement, a criterion, and a control: the same measurement in a setting where the
+claim is false, which must fail the criterion. This page is generated from the last full run (`make ledger`). `PASS` and
+`FAIL` are verdicts on a sentence of a paper at the stated scale; `INCONCLUSIVE` means that the interval straddles the
+criterion, that a precondition did not hold, or that the control did not fail; `NOT-RUN` means that something the claim
+needs was missing. Intervals are 95% bootstrap intervals over trials (and over the units within each trial), widened by
+Student's correction for few trials; for proportions they are at least as wide as Wilson's. A criterion on `each` has no
+interval: the worst unit decides, and for the control the unit that comes closest to meeting the criterion.
 """
 
-SINCE = "*Changed since:* "  # begins a line that is about today, and not about the run
+SINCE = "*Changed since:* "  # begins a line about the current code, not about the run
 
 
 def record(folder: Path, docs: Path) -> None:
-    """Makes the results of a full run in `folder` the recorded ones: those in the package, and `docs/claims.md`.
+    """Records the results of a full run in `folder`: in the package, and in `docs/claims.md`.
 
-    A run that is not full, or of other programs than today's, is refused; as is one whose criteria are not those of the
-    record before it, if no `[[change]]` was written since that says why.
+    A run is refused if it is not full, or if programs have changed since. It is also refused if its criteria differ
+    from those of the last record and no `[[change]]` since then states the reason.
     """
     result, before = results(folder), recorded()
     problems = Problems()
@@ -39,8 +39,8 @@ def record(folder: Path, docs: Path) -> None:
         problems.unless(id in result, f"{id} was not run.")
         problems.unless(id not in result or not result[id].stale, f"{id}: {id in result and result[id].stale}.")
         if id in result and id in before and result[id].criteria != before[id].criteria:
-            told = result[id].changes > before[id].changes
-            problems.unless(told, f"{id}: its criteria are not those of the last record, and no [[change]] says why.")
+            stated = result[id].changes > before[id].changes
+            problems.unless(stated, f"{id}: its criteria are not those of the last record, and no [[change]] says why.")
     problems.stop()
     entries = {id: result[id] for id in load_all()}
     write_entries(RECORDED, (replace(e, plots=[]) for e in entries.values()))  # the figures' tables have the rest
@@ -48,7 +48,7 @@ def record(folder: Path, docs: Path) -> None:
 
 
 def write_page(docs: Path) -> None:
-    """`docs/claims.md` once more, from the record as it is: with remarks, and with what has changed since."""
+    """Writes `docs/claims.md` from the current record, with remarks and with what has changed since the run."""
     if not recorded():
         raise InputError("There is no record of a full run yet: `make ledger` makes one.")
     load_all()
@@ -56,12 +56,12 @@ def write_page(docs: Path) -> None:
 
 
 def number(value: float) -> str:
-    """Three digits, whatever its size."""
+    """A number with three significant digits."""
     return f"{value:.3g}" if math.isfinite(value) else "not finite"
 
 
 def interval(result: Interval | None) -> str:
-    """A value with its interval, if it has one."""
+    """A value as text, with its interval if it has one; a dash for None."""
     if result is None:
         return "–"
     if result.low == result.high:
@@ -70,14 +70,14 @@ def interval(result: Interval | None) -> str:
 
 
 def measured(entry: Entry) -> list[tuple[str, str, str, str]]:
-    """For each quantity: its name, what was found, the criterion, and the control."""
+    """For each quantity of a result: its name, its value, the criterion, and the value of the control, as text."""
     return [
         (name, interval(j.value), entry.criteria[name], interval(j.control)) for name, j in entry.quantities.items()
     ]
 
 
 def page(entries: Mapping[str, Entry]) -> str:
-    """`docs/claims.md`: all claims by paper, each with its verdict, its numbers and its figure."""
+    """The text of `docs/claims.md`: all claims by paper, each with its verdict, its numbers and its figure."""
     lines = [HEAD]
     counted = [e for id, e in entries.items() if not CLAIMS[id].uncounted]
     counts = Counter(e.verdict for e in counted)
@@ -106,20 +106,20 @@ def page(entries: Mapping[str, Entry]) -> str:
 
 
 def _made(entries: Mapping[str, Entry]) -> list[str]:
-    """With what versions and on what hardware, the most frequent first."""
+    """The versions and hardware of the trials, the most frequent first."""
     used = Counter("; ".join(f"{k} {v}" for k, v in made.items()) for e in entries.values() for made in e.made_with)
     return ["Made with:\n", *(f"- {what} ({n} claims)" for what, n in used.most_common()), ""] if used else []
 
 
 def _since(entries: Mapping[str, Entry]) -> list[str]:
-    """The claims that reach code below the ledger that is another one today."""
+    """The claims for which code below the ledger has changed since the run."""
     ids = [id for id, entry in entries.items() if entry.changed]
     of = ", ".join(ids) if len(ids) < 6 else f"{len(ids)} of {len(entries)} claims"
     return [f"{SINCE}code below the ledger ({of}), which need not change a number.\n"] if ids else []
 
 
 def without_since(text: str) -> str:
-    """A page without what it says of the day when it was made."""
+    """A page without its remarks on the current code."""
     return "\n\n".join(part for part in text.split("\n\n") if not part.startswith(SINCE))
 
 
@@ -139,7 +139,7 @@ def _claim(entry: Entry) -> list[str]:
     beside = {name: [t[name] for t in entry.told if name in t] for t in entry.told for name in t}
     if beside:
         parts = [f"{name.replace('_', ' ')} = {number(sum(v) / len(v))}" for name, v in beside.items()]
-        lines.append(f"Beside it: {'; '.join(parts)}.\n")
+        lines.append(f"Also measured: {'; '.join(parts)}.\n")
     if entry.seen:
         lines.append(f"![{entry.id}](claims/{entry.id}.png) [table](claims/{entry.id}.csv)\n")
     return lines

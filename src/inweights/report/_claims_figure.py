@@ -1,4 +1,4 @@
-"""The figure of a claim: what its trials had to show, or else what each of them found, as points."""
+"""The figure of a claim: the mean curves of its trials or, without curves, the value of each trial as a point."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from inweights._files import write_atomic, write_csv
 from inweights.ledger import Bound, Criterion, Entry, Interval, band, criteria
 from inweights.report._figures import COLOURS, HEADER, Curve, Figure, drawn
 
-STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # what lies under a line is seen through its gaps
+STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # gaps show lines underneath
 
 
 class Drawing(Protocol):
-    """A picture, and the table that it is drawn from."""
+    """A figure, and the table that it is drawn from."""
 
     def rows(self) -> list[tuple[object, ...]]: ...
 
@@ -26,7 +26,7 @@ class Drawing(Protocol):
 
 
 def figure(entry: Entry) -> Drawing:
-    """What its trials had to show, as means with bands; or else their values beside those of the controls."""
+    """The curves of the trials as means with bands or, without curves, their values next to those of the controls."""
     if not entry.plots:
         needed = criteria()[entry.id].quantities
         return Points(entry.id, [Strip.of(name, entry, needed.get(name)) for name in entry.seen])
@@ -53,7 +53,7 @@ def figure(entry: Entry) -> Drawing:
 
 
 def write_figure(folder: Path, entry: Entry) -> list[Path]:
-    """`ID.png` and `ID.csv`; nothing for a claim that was not run."""
+    """Writes `ID.png` and `ID.csv`, and returns their paths; nothing for a claim that was not run."""
     if not entry.seen:
         return []
     made = figure(entry)
@@ -65,8 +65,8 @@ def write_figure(folder: Path, entry: Entry) -> list[Path]:
 
 @dataclass(frozen=True)
 class Strip:
-    """One quantity: `columns[name]` is what each trial found and the interval of it, the control beside the value;
-    `bounds[name]` are the edges that the criteria name for that column."""
+    """One quantity as columns of points. `columns["value"]` and `columns["control"]` are the numbers of each trial and
+    their interval; `bounds[column]` are the limits that the criteria set for that column."""
 
     name: str
     columns: dict[str, tuple[Sequence[float], Interval | None]]
@@ -87,16 +87,16 @@ class Strip:
         return cls(name, columns, {column: bounds[column] for column in columns})
 
     def numbers(self) -> list[float]:
-        """All that has to be seen."""
+        """All finite numbers to show: values, controls and bounds."""
         seen = [n for values, _ in self.columns.values() for n in values]
         return [n for n in (*seen, *(e for edges in self.bounds.values() for e in edges)) if math.isfinite(n)]
 
     def draw(self, axes: Any) -> None:
-        """Trials side by side in their column, with the mean and its interval; bounds as lines across."""
+        """Draws the trials next to each other in their column, the mean with its interval, and bounds as lines."""
         numbers = self.numbers()
         sizes = [abs(n) for n in numbers if n]
         wide = bool(sizes) and max(sizes) / min(sizes) > 100 and min(numbers) >= 0
-        floor = min(sizes) / 10 if wide else -math.inf  # a zero has no place on a logarithmic scale
+        floor = min(sizes) / 10 if wide else -math.inf  # a logarithmic scale has no zero
         for at, (column, (values, result)) in enumerate(self.columns.items()):
             colour = COLOURS["blue" if column == "value" else "orange"]
             near = [at + 0.3 * (k - (len(values) - 1) / 2) / max(1, len(values) - 1) for k in range(len(values))]
@@ -106,7 +106,7 @@ class Strip:
                 axes.plot([at + 0.3] * 2, [max(n, floor) for n in (result.low, result.high)], color=colour, linewidth=2)
                 axes.plot([at + 0.3], [max(result.value, floor)], marker="_", markersize=10, color=colour)
         for column, edges in self.bounds.items():
-            # Where the control has no bound of its own, it has to miss that of the value.
+            # A control without a bound of its own must miss the bound of the value.
             alone = bool(self.bounds.get("control"))
             at = list(self.columns).index(column)
             across = (at - 0.5, at + 0.5) if alone else (-0.6, len(self.columns) - 0.4)
@@ -118,7 +118,7 @@ class Strip:
         axes.grid(axis="y", alpha=0.25, linewidth=0.6)
 
     def rows(self) -> list[tuple[object, ...]]:
-        """Each trial, then the mean with its interval (of an `each`, the worst), then the bounds."""
+        """Rows for each trial, then the mean with its interval (for `each`, the worst number), then the bounds."""
         rows: list[tuple[object, ...]] = []
         for column, (values, result) in self.columns.items():
             label = self.name if column == "value" else f"{self.name}, {column}"
@@ -132,7 +132,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Points:
-    """The quantities of a claim side by side. Trials are no sequence: no line joins them."""
+    """The quantities of a claim next to each other. Trials have no order, so no line joins their points."""
 
     title: str
     strips: Sequence[Strip]

@@ -1,4 +1,4 @@
-"""Figures for papers and pages: matplotlib, drawn without a screen, returned as PNG."""
+"""Figures, drawn by matplotlib without a display and returned as PNG."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from inweights._errors import InputError
 
-# Okabe and Ito's palette: told apart also by readers who see few colours.
+# The palette of Okabe and Ito, which readers with colour blindness can distinguish.
 COLOURS = {
     "blue": "#0072B2",
     "orange": "#D55E00",
@@ -46,7 +46,7 @@ class Figure:
     y_scale: Literal["linear", "log"] = "linear"
 
     def rows(self) -> list[tuple[object, ...]]:
-        """Long form: curve, x, y, low, high."""
+        """The table in long form: curve, x, y, low, high."""
         return [
             (c.label, x, y, c.low[i] if c.low else "", c.high[i] if c.high else "")
             for c in self.curves
@@ -54,7 +54,7 @@ class Figure:
         ]
 
     def png(self) -> bytes:
-        """The picture."""
+        """The figure as PNG."""
 
         def draw(axes: Any) -> None:
             for c in self.curves:
@@ -69,7 +69,7 @@ class Figure:
             axes.set_xscale(self.x_scale)
             axes.set_yscale(self.y_scale)
             at = sorted({x for c in self.curves for x in c.x})
-            if self.x_scale == "log" and len(at) <= 8:  # 1, 2, 4, 8 say more than powers of ten
+            if self.x_scale == "log" and len(at) <= 8:  # ticks at 1, 2, 4, 8 instead of powers of ten
                 axes.set_xticks(at, [f"{x:g}" for x in at])
                 axes.minorticks_off()
             axes.legend(frameon=False)
@@ -81,7 +81,8 @@ HEADER = ("curve", "x", "y", "low", "high")
 
 
 def heatmap(values: Sequence[Sequence[float]], columns: Sequence[str], title: str) -> bytes:
-    """Layers (rows) by tokens (columns), as a picture. Colours are on a logarithmic scale: sinks are large."""
+    """A heat-map of layers (rows) by tokens (columns) as PNG. The colour scale is logarithmic, as attention sinks are
+    large."""
     floor = min((v for row in values for v in row if v > 0), default=1e-12)
     top = max((v for row in values for v in row), default=1.0)
 
@@ -100,7 +101,7 @@ def heatmap(values: Sequence[Sequence[float]], columns: Sequence[str], title: st
 
 
 def drawn(draw: Callable[[Any], None], size: tuple[float, float] = (6.4, 4.2)) -> bytes:
-    """What `draw` draws on a pair of axes, as a picture."""
+    """A PNG with the content that `draw` puts on a pair of axes."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure as Canvas

@@ -1,4 +1,4 @@
-"""A folded prompt, on the page."""
+"""The sections of the demo page on a folded prompt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from inweights.report._page import Section
 
 
 def fold_summary(result: FoldShown) -> list[tuple[str, str, str]]:
-    """For people: what, measured, to compare."""
+    """Table rows: quantity, measured value, value to compare with."""
     made = result.made
     assert made.fidelity is not None
     rows = []
@@ -24,7 +24,7 @@ def fold_summary(result: FoldShown) -> list[tuple[str, str, str]]:
 
 
 def fold_sections(result: FoldShown) -> list[Section]:
-    """The sections of the page."""
+    """The sections of the page on a folded prompt."""
     rows = [(q, who, text) for q, answer in result.answers.items() for who, text in answer.items()]
     fold = result.made.fold
     return [
@@ -33,7 +33,7 @@ def fold_sections(result: FoldShown) -> list[Section]:
             (
                 f"The system prompt “{result.context}” is folded into a LoRA adapter of rank {fold.rank}, "
                 f"{fold.nbytes / 2**20:.1f} MiB, fitted on {fold.card.calibration['queries']} questions that the model "
-                "made up itself. It serves questions that it has never seen, approximately: this is what is kept.",
+                "generated itself. On new questions it approximates the prompt; the table shows how closely.",
             ),
             header=("", "measured", "to compare"),
             rows=fold_summary(result),

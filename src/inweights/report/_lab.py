@@ -1,4 +1,4 @@
-"""Curves of the lab as figures, beside the tables that they are drawn from."""
+"""Error curves of the lab as figures, with the tables that they are drawn from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inweights.report._figures import COLOURS, HEADER, Curve, Figure
 def curves_figure(title: str, errors: Mapping[str, Tensor], unit: str) -> Figure:
     """Mean errors after 0, 1, … examples with bootstrap bands; `errors[name]` is `(prompts, points)`.
 
-    The first is drawn as the subject, the others as what it is compared with.
+    The first curve is emphasised; the others are drawn as comparisons.
     """
     colours = list(COLOURS)
     lines = []
@@ -34,14 +34,14 @@ def curves_figure(title: str, errors: Mapping[str, Tensor], unit: str) -> Figure
                 high=band.high.tolist(),
             )
         )
-    # Errors that fall to rounding would flatten all others on a plain axis.
+    # On a linear axis, errors of the size of rounding would be indistinguishable from 0.
     positive = [y for line in lines for y in line.y if not math.isnan(y)] or [1.0]
     log = min(positive) > 0 and max(positive) / min(positive) > 100
     return Figure(title, "examples in the prompt", unit, lines, y_scale="log" if log else "linear")
 
 
 def write_curves(stem: Path, title: str, errors: Mapping[str, Tensor], unit: str) -> tuple[Path, Path]:
-    """The figure and its table: `stem.png` and `stem.csv`."""
+    """Writes the figure and its table, `stem.png` and `stem.csv`, and returns their paths."""
     figure = curves_figure(title, errors, unit)
     picture = write_atomic(stem.with_name(f"{stem.name}.png"), figure.png())
     return picture, write_csv(stem.with_name(f"{stem.name}.csv"), HEADER, figure.rows())

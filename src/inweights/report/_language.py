@@ -1,4 +1,4 @@
-"""A prompt of a language model as weights, on the page."""
+"""The sections of the demo page on a prompt of a language model as weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inweights.report._page import Section
 
 
 def showcase_summary(result: Showcase) -> list[tuple[str, str, str]]:
-    """For people: what, measured, to compare."""
+    """Table rows: quantity, measured value, value to compare with."""
     rows = [
         (
             f"largest logit error, {name}",
@@ -46,8 +46,8 @@ def write_showcase(result: Showcase, folder: Path) -> list[Section]:
                 f"{len(t.layers)} layers. Context, {len(t.tokens)} tokens: “{result.context.strip()}” "
                 f"Query: “{result.query}”.",
                 "The context is left out, and the weights of every layer are changed instead: rank-1 updates for each "
-                "token (token mode), or one change for the whole query (static mode). The plain model, no hooks, then "
-                "gives the logits of the prompted one.",
+                "token (token mode), or one change for the whole query (static mode). The plain model, without hooks, "
+                "then gives the logits of the prompted one.",
             ),
             header=("", "measured", "to compare"),
             rows=showcase_summary(result),
@@ -57,8 +57,8 @@ def write_showcase(result: Showcase, folder: Path) -> list[Section]:
         Section(
             "5. How the weights move while the context is read",
             (
-                "Each context token changes the update of each layer by so much (Frobenius norm of the step, colours "
-                f"on a logarithmic scale): all prefixes in one packed pass, {t.seconds:.1f} s.",
+                "How much each context token changes the update of each layer (Frobenius norm of the step, on a "
+                f"logarithmic colour scale). All prefixes were computed in one packed pass, {t.seconds:.1f} s.",
             ),
             picture,
             "Heat-map of layers and context tokens.",

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: pictures inside, no script, nothing fetched."""
+"""A self-contained HTML page: embedded pictures, no scripts, no external resources."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Section:
 
 
 def page(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
-    """The page as text. Everything from outside is escaped."""
+    """The page as HTML. All texts are escaped."""
     body = "\n".join(section.html() for section in sections)
     return f"""<!doctype html>
 <html lang="en">

@@ -1,4 +1,4 @@
-"""The paper's section 4 retold: its three figures, the tables behind them, and the page."""
+"""Section 4 of Dherin et al. on the demo page: its three figures and the tables behind them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inweights.report._page import Section
 
 
 def section4_summary(result: Section4) -> list[tuple[str, str, str]]:
-    """For people: what, measured, to compare."""
+    """Table rows: quantity, measured value, value to compare with."""
     n = result.numbers()
     return [
         ("loss with the prompt", f"{n['prompt_loss']:.4f}", f"{n['untrained_loss']:.4f} untrained"),
@@ -46,7 +46,7 @@ def section4_summary(result: Section4) -> list[tuple[str, str, str]]:
 
 
 def _with_band(losses: Tensor) -> str:
-    """The mean after the last example, with its 95% interval."""
+    """The mean loss after the last example, with its 95% interval."""
     band = bootstrap(losses[:, -1])
     return f"{band.mean:.3f} ({band.low:.2f}–{band.high:.2f})"
 
@@ -56,7 +56,7 @@ def section4_figures(result: Section4) -> dict[str, Figure]:
     n = result.settings.examples
 
     def spread(label: str, values: Tensor, colour: str) -> Curve:
-        """Median and middle half over prompts."""
+        """The median and the interquartile range over prompts."""
         low, mid, high = values.double().quantile(torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64), 0)
         return Curve(label, range(1, n + 1), mid.tolist(), colour, low=low.tolist(), high=high.tolist())
 
@@ -160,14 +160,14 @@ def _increments(result: Section4, picture: bytes) -> Section:
         "2. Each further token moves the weights less",
         (
             "As the prompt is read, W moves by gradient steps on one linear loss for each token "
-            "(Proposition 3.1). The figure shows the length of the step that token i causes: median and "
-            "middle half over 1,000 prompts.",
-            f"It falls as i to the power {n['increment_exponent_trained']:.2f}. The control: in the block before "
-            f"any training it falls as i to the power {n['increment_exponent_untrained']:.2f}, since softmax "
-            "attention averages over what it has read. The decay alone is no evidence of learning.",
+            "(Proposition 3.1). The figure shows the norm of the step that token i causes: median and "
+            "interquartile range over 1,000 prompts.",
+            f"It falls as i to the power {n['increment_exponent_trained']:.2f}. The control: in the untrained block "
+            f"it falls as i to the power {n['increment_exponent_untrained']:.2f}, since softmax "
+            "attention averages over the context. The decay alone is no evidence of learning.",
         ),
         picture,
-        "Length of the weight increments against the token's index, for the trained and the untrained block.",
+        "Norm of the weight increments against the token's index, for the trained and the untrained block.",
         "increments.csv",
     )
 
@@ -179,12 +179,12 @@ def _finetuning(result: Section4, picture: bytes) -> Section:
         (
             "On other tasks, the trained block either reads the first i examples (its W is changed by ΔW) or "
             "is trained on them by SGD, one example at a time, on the same matrix W. Mean test loss over "
-            f"{trials} tasks, bands: 95% bootstrap intervals. SGD's rate is the best of {rates}, chosen on "
-            "tasks of its own.",
-            "The two are not the same thing. SGD makes one W for all queries of a task; the implicit update is "
-            f"another one for each query, and lent to another query it leaves a loss of "
-            f"{n['implicit_loss_borrowed']:.2f} instead of {n['implicit_loss']:.2f}. And SGD learns these tasks in "
-            f"a block that was never trained just as well ({n['finetuning_loss_untrained']:.3f} against "
+            f"{trials} tasks, bands: 95% bootstrap intervals. The learning rate of SGD is the best of {rates}, chosen "
+            "on separate tasks.",
+            "The two are not equivalent. SGD produces one W for all queries of a task; the implicit update differs "
+            "for each query, and applied to another query it gives a loss of "
+            f"{n['implicit_loss_borrowed']:.2f} instead of {n['implicit_loss']:.2f}. SGD also learns these tasks just "
+            f"as well in an untrained block ({n['finetuning_loss_untrained']:.3f} against "
             f"{n['finetuning_loss']:.3f}): that both curves fall is no evidence that reading is training.",
         ),
         picture,

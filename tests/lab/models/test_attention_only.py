@@ -19,7 +19,7 @@ def build(points: int = 2 * LENGTH, **settings: object) -> AttentionOnlyModel:
 
 
 def repeated(batch: int) -> Tensor:
-    """Sequences whose second half repeats the first."""
+    """Sequences in which the second half repeats the first."""
     once = torch.randint(VOCABULARY, (batch, LENGTH))
     return once.repeat(1, 2)
 
@@ -40,7 +40,8 @@ def test_patterns_are_where_heads_look(positions: str) -> None:
 
 
 def test_shortformer_copies_nothing_of_positions() -> None:
-    """If keys and queries do not act, all positions of a constant sequence say the same; with learned ones not."""
+    """With zero keys and queries, all positions of a constant sequence have the same output; with learned positions
+    they do not."""
     for positions, alike in (("shortformer", True), ("learned", False)):
         model = build(positions=positions)
         for layer in model.layers:

@@ -1,4 +1,4 @@
-"""The encoder is the seed's, written to be quick."""
+"""The encoder is that of the seed note, in a faster implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear self-attention is gradient descent when its weights say so, and comes to it when it is trained."""
+"""Linear self-attention is gradient descent with constructed weights, and approaches it when it is trained."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def model(dims: int = D, outputs: int = 1, **settings: object) -> LSAModel:
 
 
 def descent(xs: Tensor, ys: Tensor, eta: list[float], gamma: list[float]) -> Tensor:
-    """The answers of GD++ (plain descent where gamma is 0) for the last point, one prompt and example at a time."""
+    """The predictions of GD++ (plain descent if gamma is 0) for the last point, one prompt and example at a time."""
     answers = []
     for x, y in zip(xs, ys, strict=True):
         examples, query, labels = x[:-1].clone(), x[-1].clone(), y[:-1].clone()
@@ -94,7 +94,7 @@ def test_the_start_is_the_papers() -> None:
     assert weights.abs().max() < 2.4 * weights.std()
 
 
-def test_what_cannot_be_written_is_said() -> None:
+def test_impossible_constructions_are_errors() -> None:
     with pytest.raises(InputError, match=r"^There are 2 step sizes, but 3 layers with weights of their own\.$"):
         gd_construction(model(layers=3), [0.1, 0.2], 5)
     with pytest.raises(InputError, match=r"model lsa alone\.$"):
@@ -128,7 +128,7 @@ def half_square(lsa: LSAModel, xs: Tensor, ys: Tensor, shown: Tensor | None = No
 
 
 def trained(lsa: LSAModel, show: Callable[[Tensor], Tensor] = lambda ys: ys, steps: int = 700) -> float:
-    """The loss on new prompts after a short training by Adam, whose rate falls to zero."""
+    """The loss on new prompts after a short training by Adam, with a rate that falls to zero."""
     optimiser = torch.optim.Adam(lsa.parameters(), lr=1e-2, betas=(0.9, 0.98))
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = 1e-2 * (1 - step / steps)

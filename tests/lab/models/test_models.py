@@ -1,4 +1,4 @@
-"""What every model of the registry promises, on every kind of task that it can read."""
+"""Properties of every model in the registry, on every kind of task that it supports."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def changed(values: Tensor) -> Tensor:
 
 
 def sees_too_much(learner: nn.Module, xs: Tensor, ys: Tensor) -> bool:
-    """Whether some answer changes with its own label, or with anything that comes later."""
+    """Whether some prediction changes with its own label, or with anything later."""
     answers = learner(xs, ys)
     points, answered = xs.shape[1], answers.shape[1]
     for i in range(points - answered, points):
@@ -202,7 +202,7 @@ def test_the_same_seed_gives_the_same_weights(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), FIRST.items())
-def test_order_matters_just_where_it_is_known(name: str, kind: str) -> None:
+def test_order_is_ignored_only_by_encoders_without_positions(name: str, kind: str) -> None:
     learner, xs, ys = case(name, kind)
     turned = torch.tensor([*range(POINTS - 2, -1, -1), POINTS - 1])
     before, after = learner(xs, ys)[:, -1], learner(xs[:, turned], ys[:, turned])[:, -1]
@@ -282,7 +282,8 @@ def test_the_dial_sets_what_is_not_set(size: str) -> None:
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
 def test_the_bias_of_keys_is_left_alone(kind: str) -> None:
-    """Softmax does not see it (float64, 1e-12), so it gets no gradient; that of queries is seen, and gets one."""
+    """Softmax does not depend on it (float64, 1e-12), so it gets no gradient; it depends on that of queries, which gets
+    one."""
     task = Linear(dims=3)
     model = MODELS.make(kind, layers=2, width=16, heads=2).build(task, 6).double()
     sample = task.sample(Draw(0, 0, 4, dtype=torch.float64), 6)

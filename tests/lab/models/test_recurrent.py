@@ -56,7 +56,7 @@ def test_the_selective_scan_and_its_gradients(together: int, monkeypatch: pytest
     assert torch.autograd.gradcheck(selective_scan, inputs)
 
 
-def test_a_state_space_says_what_its_layer_says() -> None:
+def test_a_state_space_matches_its_layer() -> None:
     torch.manual_seed(0)
     tokens, part = torch.randn(2, 11, 8), StateSpace(8)
     torch.nn.init.normal_(part.layer.conv_bias)

@@ -1,4 +1,4 @@
-"""What every predictor promises, taken from the registry: a new one is tested as soon as it has a name."""
+"""Properties of every predictor in the registry: a new one is tested as soon as it is registered."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def draw(name: str, *, points: int = POINTS, dtype: torch.dtype = torch.float64,
 
 
 def leak(predictor: Predictor, xs: Tensor, ys: Tensor) -> float:
-    """How far answers move when what they must not know changes: later points, and their own label."""
+    """The change of predictions with inputs that they must not depend on: later points, and their own label."""
     honest = predictor.predict_prefixes(xs, ys)
     worst = 0.0
     for i in range(xs.shape[1]):
@@ -72,13 +72,13 @@ def test_a_single_point_is_answered_without_examples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_answers_know_the_examples_before_and_nothing_else(name: str) -> None:
+def test_predictions_depend_only_on_the_examples_before(name: str) -> None:
     assert leak(make(name), *draw(name)) < 1e-10  # float64; the network's and the tree's are sums in another order
 
 
 @pytest.mark.parametrize("name", sorted(set(PREDICTORS) - {"zero"}))
-def test_answers_do_know_the_examples_before(name: str) -> None:
-    """Else the test above would pass for nothing."""
+def test_predictions_do_depend_on_the_examples_before(name: str) -> None:
+    """Otherwise the test above would be vacuous."""
     xs, ys = draw(name)
     other = ys.clone()
     other[:, 0] += 5
@@ -88,7 +88,7 @@ def test_answers_do_know_the_examples_before(name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Cheat(Classical):
-    """Sees its own label, or the example after."""
+    """A predictor that uses its own label, or the next example."""
 
     ahead: int
 

@@ -107,7 +107,8 @@ def test_labels_of_both_conventions_are_the_same_classes(prompt: Prompt) -> None
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
 def test_the_tree_is_that_of_scikit_learn(depth: int, signs: bool) -> None:
-    """On prefixes of at least 40 examples with at least 5 in a leaf: with fewer, questions tie, and theirs draws."""
+    """On prefixes of at least 40 examples with at least 5 in a leaf: with fewer, splits tie, and scikit-learn chooses
+    at random."""
     draw = Draw(11, 0, 3, dtype=torch.float64)
     xs = draw.normal(60, 6)
     ys = torch.where(xs[..., 0] > 0.2, xs[..., 1].sign(), 2 * (xs[..., 2] > -0.3)) + 0.3 * draw.normal(60)
@@ -127,7 +128,7 @@ def test_the_tree_is_that_of_scikit_learn(depth: int, signs: bool) -> None:
     assert max(wrong) > 0.1
 
 
-def test_the_tree_finds_a_tree() -> None:
+def test_the_tree_learns_a_tree() -> None:
     """Garg et al.'s trees of depth 2 on signs: learned exactly once every leaf was seen; not without the signs."""
     draw = Draw(12, 0, 16, dtype=torch.float64)
     xs, leaves = draw.normal(80, 4), draw.normal(4)
@@ -139,8 +140,9 @@ def test_the_tree_finds_a_tree() -> None:
     assert torch.allclose(constant[:, 1:], torch.tensor(0.1, dtype=torch.float64))
 
 
-def test_networks_do_not_know_the_inputs_that_were_drawn_with_their_seed() -> None:
-    """Normal numbers are made of the bits of uniform ones: of the same bits, squares of inputs would tell weights."""
+def test_networks_are_independent_of_inputs_with_the_same_seed() -> None:
+    """Normal numbers are made of the bits of uniform ones: with the same bits, squares of inputs would determine
+    weights."""
     xs = Draw(0, 0, 400).normal(8, 4)
     first = Network(hidden=16, seed=0).start(xs)[0].flatten(1)
     squares = (xs.flatten(1)[:, :16].square() + xs.flatten(1)[:, 16:].square()).flatten()
@@ -183,7 +185,7 @@ def test_networks_do_not_depend_on_the_block_that_they_are_trained_in(
     assert torch.allclose(Network(hidden=8, steps=10).predict_prefixes(*prompt), whole, atol=1e-12)
 
 
-def test_the_pretest_tells_classes_from_numbers(prompt: Prompt) -> None:
+def test_the_pretest_distinguishes_classes_from_numbers(prompt: Prompt) -> None:
     xs, ys = prompt
     mixed = ys.sign()
     mixed[:, 6] = 0.3
@@ -219,8 +221,8 @@ def test_validation_is_its_loop(prompt: Prompt, tree: RegressionTree | Nearest) 
     assert len(chosen) > 1
 
 
-def test_validation_finds_the_penalty_that_suits_the_noise() -> None:
-    """Bai et al.'s experiment: 20 dimensions, 40 examples, w ~ N(0, I/20), noise 0.1 or 1. The right one of two
+def test_validation_selects_the_penalty_for_the_noise() -> None:
+    """Bai et al.'s experiment: 20 dimensions, 40 examples, w ~ N(0, I/20), noise 0.1 or 1. The better one of two
     penalties is chosen in more than 80 of 100 prompts."""
     among = (Ridge(penalty=0.2), Ridge(penalty=20.0))
     for noise, right in ((0.1, 0), (1.0, 1)):

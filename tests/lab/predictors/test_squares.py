@@ -74,7 +74,7 @@ def test_ols_of_float32_inputs_that_are_dependent_up_to_rounding() -> None:
     assert torch.allclose(OLS().weights(xs, ys)[:, [8, 12]].double(), theirs.squeeze(-1).transpose(0, 1), atol=1e-4)
 
 
-def test_ols_without_noise_finds_the_weights_and_before_that_their_projection() -> None:
+def test_ols_without_noise_recovers_the_weights_or_their_projection() -> None:
     """Error 1 − k/d of the zero predictor's for k < d (Garg et al. 2022), 0 from k = d on; 512 prompts, float64."""
     sample = Linear(dims=8).sample(Draw(5, 0, 512, dtype=torch.float64), 12)
     error = (OLS().predict_prefixes(sample.xs, sample.ys) - sample.ys).square().mean(0) / 8
@@ -106,7 +106,7 @@ def test_a_small_penalty_loses_little_in_float32(prompt: Prompt, dtype: torch.dt
     assert torch.allclose(Ridge(penalty=1e-6).weights(*longer)[:, -1].double(), expected, atol=1e-6)
 
 
-def test_a_penalty_that_rounding_hides_is_said(prompt: Prompt) -> None:
+def test_a_penalty_below_rounding_is_an_error(prompt: Prompt) -> None:
     xs, ys = prompt
     with pytest.raises(InputError, match="Use the predictor ols instead"):
         Ridge(penalty=1e-300).predict_prefixes(xs, ys)

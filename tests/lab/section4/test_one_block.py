@@ -1,4 +1,4 @@
-"""The small experiments of the lab: the task, the training, and what is measured of both."""
+"""The small experiments of the lab: the task, the training, and their measurements."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_reading_examples_by_weights_is_reading_them() -> None:
             torch.testing.assert_close((said - prompts.target).square().mean(1), found.implicit[:, i])
 
 
-def test_bootstrap_covers_the_mean_as_often_as_it_says() -> None:
+def test_bootstrap_intervals_have_their_nominal_coverage() -> None:
     g = torch.Generator().manual_seed(0)
     inside = 0
     for trial in range(200):

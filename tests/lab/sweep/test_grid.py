@@ -27,7 +27,7 @@ def test_a_grid_is_every_combination_in_order(small: Recipe) -> None:
 
 
 def test_a_cell_is_its_recipe(small: Recipe) -> None:
-    """The same recipe is the same cell however it was come by; any change makes another."""
+    """The same recipe gives the same cell, however it was created; any change gives another one."""
     (one,) = cells(changed(small, ["model.tokens=one", "model.size=tiny"]), ["seed=3"])
     (two,) = cells(changed(small, ["seed=3", "model.size=tiny"]), ["model.tokens=one"])
     (other,) = cells(changed(small, ["model.tokens=one", "rate=0.5"]), ["seed=3"])

@@ -80,7 +80,7 @@ def test_failing_and_dying_cells_are_one_sentence_each(
 
 
 def refused(small: Recipe, out: Path, address: str | None) -> str:
-    """What is said, in one sentence and in less time than Ray takes to give up."""
+    """The error message, in one sentence and in less time than Ray's own timeout."""
     start = time.monotonic()
     with pytest.raises(InputError) as error:
         sweep(cells(small, ["seed=0"]), out, engine="ray", address=address)

@@ -1,4 +1,4 @@
-"""Sweeps on local processes: what they give, what they keep, and what happens when something dies."""
+"""Sweeps on local processes: their results, their files, and failures of processes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ app()
 
 
 def started(*arguments: str) -> subprocess.Popen[bytes]:
-    """The command in a process group of its own."""
+    """The command in a separate process group."""
     return subprocess.Popen([sys.executable, "-c", COMMAND, *arguments], start_new_session=True)
 
 
@@ -185,7 +185,7 @@ def ask(*arguments: str) -> tuple[int, str, BaseException | None]:
     return done.exit_code, done.stdout, done.exception
 
 
-def test_a_failed_cell_is_said_and_stops_no_other(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_failed_cell_is_reported_and_stops_no_other(tmp_path: Path, arguments: list[str]) -> None:
     small = arguments[: arguments.index("--grid")]
     out = ("--out", str(tmp_path), "--jobs", "1", "--prompts", str(PROMPTS))
     code, text, _ = ask(*small, "--grid", "rate=1e6,1e-3", *out, "--json")

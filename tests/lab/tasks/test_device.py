@@ -29,7 +29,7 @@ def tensors(of: Sample) -> list[Tensor]:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_nothing_waits_for_the_device(name: str) -> None:
-    """A meta device has no numbers: to look at one, to let it decide a shape, or to mix devices is an error."""
+    """A meta device has no values: reading one, using one for a shape, or mixing devices is an error."""
     step = torch.zeros((), dtype=torch.int64, device="meta")
     made = tensors(sample(name, Draw(3, step, ROWS, device="meta")))
     here = tensors(sample(name, Draw(3, 0, ROWS)))
@@ -40,7 +40,7 @@ def test_nothing_waits_for_the_device(name: str) -> None:
 @pytest.mark.parametrize(
     "wait", [lambda x: x.sum().item(), lambda x: x[x > 0], lambda x: x + torch.ones(3), lambda x: bool(x.any())]
 )
-def test_waiting_is_found_out(wait: Callable[[Tensor], object]) -> None:
+def test_synchronisation_is_detected(wait: Callable[[Tensor], object]) -> None:
     with pytest.raises((RuntimeError, NotImplementedError)):
         wait(torch.zeros(3, device="meta"))
 

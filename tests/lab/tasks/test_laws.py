@@ -1,4 +1,4 @@
-"""Each task's own law, by statistics with fixed seeds or by recomputing; each with a control that fails."""
+"""The distribution of each task, by statistics with fixed seeds or by recomputing; each with a control that fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sample(name: str, rows: int, points: int, *, seed: int = 11, step: int = 0, 
 
 
 def fits(values: Tensor, law: str, *args: float) -> bool:
-    """Whether values could be drawn from a law of scipy's, by Kolmogorov and Smirnov."""
+    """Whether values fit a distribution of scipy, by the Kolmogorov-Smirnov test."""
     return bool(stats.kstest(values.flatten().numpy(), law, args).pvalue > LIKELY)
 
 
@@ -55,7 +55,7 @@ def test_rotations_are_even_over_all_rotations() -> None:
     assert (single @ single.mT - torch.eye(20)).abs().max() < 1e-5
 
 
-def test_skewed_inputs_have_the_covariance_that_is_told() -> None:
+def test_skewed_inputs_have_the_stated_covariance() -> None:
     task = Skewed(dims=4)
     told = task.covariance(dtype=torch.float64)
     wanted = torch.tensor([1, 1 / 4, 1 / 9, 1 / 16]).double()
@@ -109,8 +109,8 @@ def test_renormalised_labels_have_the_scale_of_clean_ones() -> None:
     assert Noisy(noise=3.0).level == pytest.approx(3 * math.sqrt(20 / 29))
 
 
-def test_shuffled_labels_say_nothing_of_the_query() -> None:
-    """float64, 4,000 prompts: the step of descent that examples call for does not go with the label; it does where
+def test_shuffled_labels_are_independent_of_the_query() -> None:
+    """float64, 4,000 prompts: the gradient step of the examples does not correlate with the label; it does if all
     labels are of one function."""
 
     def correlation(name: str) -> float:
@@ -248,7 +248,7 @@ def test_systems_have_their_spectral_radius_and_run() -> None:
     assert fits(seen * math.sqrt(2), "norm")
 
 
-def test_spectral_radii_are_found_in_single_precision() -> None:
+def test_spectral_radii_are_accurate_in_single_precision() -> None:
     normal = Draw(0, 0, 300).normal(20, 20)
     assert (spectral_radius(normal) / torch.linalg.eigvals(normal).abs().amax(1) - 1).abs().max() < 1e-4
     assert spectral_radius(torch.tensor([[[0.0, -2.0], [2.0, 0.0]]])).item() == pytest.approx(2)
@@ -262,7 +262,7 @@ def test_the_power_of_systems_is_that_of_the_long_run() -> None:
     assert clean[:, :3].square().mean() < 0.8 * task.power
 
 
-def test_order_says_nothing_in_exchangeable_sequences() -> None:
+def test_exchangeable_sequences_do_not_depend_on_order() -> None:
     """All pairs of labels have the same mean product; in a chain neighbours have a larger one."""
 
     def uneven(ys: Tensor) -> bool:
@@ -292,7 +292,7 @@ def test_gaussian_sequences_share_a_mean() -> None:
     assert not close(covariance(ys), 4 * torch.eye(3).double(), 0.05)
 
 
-def test_tokens_repeat_from_where_it_is_said() -> None:
+def test_tokens_repeat_from_the_stated_point() -> None:
     made = sample("repeats", 300, 30, shortest=4, longest=12)
     begins = made.hidden["begins"]
     assert even((begins - 4).bincount(minlength=9))

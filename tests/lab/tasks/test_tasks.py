@@ -1,4 +1,4 @@
-"""What every task promises, generated from the registry; each check has a control that fails it."""
+"""Properties of every task in the registry; each check has a control that fails it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_place_has_one_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_row_does_not_know_its_batch(name: str) -> None:
+def test_a_row_does_not_depend_on_its_batch(name: str) -> None:
     """To rounding: a product of other size may add in another order."""
     many, one = tensors(sample(name)), tensors(sample(name, rows=1, first=4))
     for key, value in many.items():
@@ -82,7 +82,7 @@ def test_shapes_and_types(name: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_single_precision_draws_the_same(name: str) -> None:
-    """Not bit for bit; and a label that hangs on a threshold may fall on the other side."""
+    """Not bit for bit; and a label at a threshold may fall on the other side."""
     small, large = sample(name, dtype=torch.float32), sample(name)
     near = (small.ys.double() - large.ys).abs() < 1e-3 * (1 + large.ys.abs())
     assert near.double().mean() > 0.98
@@ -121,7 +121,7 @@ def zero_loss(task: Task, made: Sample) -> Tensor:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_power_is_the_loss_of_answering_zero(name: str) -> None:
-    """Over 64 seeds with 64 prompts each, within 4 standard errors; 30% more is found out."""
+    """Over 64 seeds with 64 prompts each, within 4 standard errors; a deviation of 30% is detected."""
     task = make(name)
     points = 60 if name == "dynamics" else 20 if name == "retrieval" else 8
     seeds = [zero_loss(task, sample(name, seed=seed, rows=64, points=points)).mean() for seed in range(64)]
@@ -291,7 +291,7 @@ def test_every_setting_is_checked(name: str) -> None:
     TASKS.make(name)
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(InputError) as error:
         TASKS.make("sparse", dims=0, noise=-1.0)
     assert str(error.value).splitlines() == [
@@ -301,6 +301,6 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     ]
 
 
-def test_retrieval_says_how_many_points_it_needs() -> None:
+def test_retrieval_reports_the_number_of_points_it_needs() -> None:
     with pytest.raises(InputError, match="`points` is 16, but must be above `pairs`, 16"):
         sample("retrieval", points=16)

@@ -1,4 +1,4 @@
-"""The lines of a training: what is no line of numbers is left out, and what is no text is refused."""
+"""The lines of a training: lines that are not numbers are left out, and files that are not text are an error."""
 
 from __future__ import annotations
 

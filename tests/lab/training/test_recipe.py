@@ -1,4 +1,4 @@
-"""Recipes: what is wrong with them is said at once."""
+"""Recipes: all faults are reported at once."""
 
 from __future__ import annotations
 

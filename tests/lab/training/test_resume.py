@@ -1,4 +1,4 @@
-"""Trainings that stop, in all ways they can, and go on."""
+"""Trainings that are stopped in different ways, and resumed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_killed_and_resumed_gives_the_same_bits(small: Recipe, tmp_path: Path) -
     assert not same(weights(cut), weights(tmp_path / "other"))
 
 
-def test_trained_already_says_the_same_again(small: Recipe, tmp_path: Path) -> None:
+def test_a_finished_training_returns_the_same_result(small: Recipe, tmp_path: Path) -> None:
     first = train(small, tmp_path)
     before = (tmp_path / "metrics.jsonl").read_bytes()
     again = train(small, tmp_path)

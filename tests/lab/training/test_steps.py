@@ -1,4 +1,4 @@
-"""What a step does: its rate, its direction, and the average of the weights."""
+"""A training step: its rate, its direction, and the average of the weights."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_float16_has_the_gradient_of_float32() -> None:
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "muon"])
-def test_a_step_whose_gradients_overflow_moves_nothing(optimiser: str) -> None:
+def test_a_step_with_overflowing_gradients_changes_nothing(optimiser: str) -> None:
     run = made("decoder", "precision=float16", f"optimiser={optimiser}", "decay=0.1")
     assert run.scaler is not None
     run.advance()
@@ -150,7 +150,7 @@ def test_a_compiled_step_is_the_same_step(small: Recipe) -> None:
 @pytest.mark.parametrize("optimiser", ["adam", "muon"])
 @pytest.mark.parametrize("begun", [0, 3])
 def test_a_captured_step_is_the_same_step(small: Recipe, optimiser: str, begun: int) -> None:
-    """A CUDA graph leaves no trace of its making, in a training that begins and in one that goes on."""
+    """Capturing a CUDA graph changes no state, in a new training and in a resumed one."""
     recipe = changed(small, [f"optimiser={optimiser}", "average=3", "schedule=constant"])
     plain, graph = (Run(recipe, Processes("cuda"), compiled=False) for _ in range(2))
     plain._advance = plain._one_step
@@ -165,7 +165,7 @@ def test_a_captured_step_is_the_same_step(small: Recipe, optimiser: str, begun: 
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
-def test_what_cannot_be_known_is_not_trained_on() -> None:
+def test_unpredictable_points_are_not_trained_on() -> None:
     """Outliers are left out of the loss: other labels of theirs change nothing."""
     task = TASKS.make("many-outliers", dims=3)
     sample = task.sample(Draw(0, 0, 16), 9)

@@ -1,9 +1,9 @@
-"""What was measured of the models of the zoo, kept in `measured.json` so that tests need not measure it every time.
+"""Measurements of the models of the zoo, stored in `measured.json` so that tests need not repeat them every time.
 
-The quality that a model tells takes 6,400 prompts. That it is as good as it says is measured when a model or its
-answers change: run `python tests/lab/zoo/measured.py`, which measures those models and writes the table. The table has
-of each model the hash of its file, and its errors on the first few of these prompts. As long as a test finds the same
-file with the same errors on the same prompts, it would find the same quality on all of them.
+The stated errors of a model are measured on 6,400 prompts. They are verified when a model or its predictions change:
+run `python tests/lab/zoo/measured.py`, which measures those models and writes the table. The table has of each model
+the hash of its file, and its errors on the first few of these prompts. As long as a test finds the same file with the
+same errors on the same prompts, it would find the same quality on all of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def alike(found: Tensor, told: list[float], off: float = 1.05) -> bool:
 
 
 def as_told(name: str, model: Learner, recipe: Recipe, about: dict[str, Any]) -> bool:
-    """Whether a model is as good as it says, on the prompts of the quality that is told.
+    """Whether a model has its stated errors, on the prompts of the stated quality.
 
     Fewer of what takes long: large models, other seeds, and models that have to be run for each prefix. Behind as many
     examples as dimensions, one prompt in thousands can be most of the mean.
@@ -71,8 +71,8 @@ def fresh(name: str, model: Learner, recipe: Recipe, kept: dict[str, dict[str, A
 
 
 def renewed(kept: dict[str, dict[str, Any]], among: list[str]) -> dict[str, dict[str, Any]]:
-    """The table of these models, with all measured again that have changed; one that is not as good as it says stops
-    it."""
+    """The table of these models, with all measured again that have changed; a model without its stated errors is an
+    error."""
     found = {}
     for name in among:
         model, recipe, about = trained(name)

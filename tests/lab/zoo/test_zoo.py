@@ -1,4 +1,4 @@
-"""The zoo: every model is by a committed recipe, and as good as it says."""
+"""The zoo: every model has a committed recipe, and its stated errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEPT = measured.read()
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_model_is_by_its_recipe_and_as_good_as_it_says(name: str) -> None:
+def test_a_model_matches_its_recipe_and_its_stated_errors(name: str) -> None:
     """Its quality was measured when its file and its answers were what they are today: see `measured.py`."""
     model, recipe, _ = trained(name)
     base, _, seed = name.partition("@")
@@ -122,13 +122,13 @@ def test_what_is_not_trained_is_named_with_its_command(tmp_path: Path, monkeypat
         find("begun")
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+def test_the_error_for_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(InputError, match=r"no trained model 'lsa-11': the zoo has .*lsa-1"):
         find("lsa-11")
 
 
 def test_the_decoder_of_the_papers_size_is_as_good_as_it_must_be() -> None:
-    """What was told of it after rounding, on 6,400 prompts; that it is so, on fewer, is the test above."""
+    """Its stated errors after rounding, on 6,400 prompts; the test above verifies them on fewer."""
     quality = trained("linear-20")[2]["quality"]
     assert quality[20] < 0.02 < quality[19]
     assert quality[40] < 0.001

@@ -1,4 +1,4 @@
-"""Models that learn in context: plain torch, one file each."""
+"""Models that learn in context, in plain torch, one file each."""
 
 from inweights.lab.models._attention_only import AttentionOnly as AttentionOnly
 from inweights.lab.models._attention_only import AttentionOnlyModel as AttentionOnlyModel

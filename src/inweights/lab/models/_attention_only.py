@@ -1,4 +1,4 @@
-"""Causal attention without wide layers, over tokens: where induction heads are seen to form."""
+"""Causal attention-only transformers over tokens, in which induction heads form."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from inweights.lab.tasks import Task
 class AttentionOnly(Sized):
     """Elhage et al. 2021, Olsson et al. 2022. Two layers are the fewest in which an induction head can form.
 
-    - `positions`: "learned" vectors are added to the tokens. With "shortformer" (Press et al. 2021) they are added
-      where keys and queries are read, and nowhere else: what heads copy is free of them.
+    - `positions`: "learned" vectors are added to the tokens. With "shortformer" (Press et al. 2021) they are added only
+      to the inputs of keys and queries, so that the values that heads copy do not contain them.
     """
 
     layers: int = 2
@@ -51,25 +51,25 @@ class AttentionOnlyModel(Learner):
         self.heads, self.off = heads, frozenset[tuple[int, int]]()
         self.max_points, self.shortformer = points, settings.positions == "shortformer"
         self.embedding = nn.Parameter(0.02 * torch.randn(vocabulary, width))
-        # What is added to a normed vector must be as large as it to be seen; what is added to tokens, as large as they.
+        # Positions have the scale of what they are added to: normalised vectors, or token embeddings.
         self.positions = nn.Parameter((1.0 if self.shortformer else 0.02) * torch.randn(points, width))
         self.layers = nn.ModuleList(Attention(width, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.read_out = nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, xs: Tensor, ys: Tensor | None = None) -> Tensor:
-        """The labels are not read: every token is the label of those before it."""
+        """The logits. `ys` is ignored: each token is the label of the one before it."""
         return self.run(xs)
 
     @torch.no_grad()
     def patterns(self, xs: Tensor) -> Tensor:
-        """How much every token attends to each, per layer and head: `(batch, layers, heads, points, points)`."""
+        """The attention weights of every layer and head: `(batch, layers, heads, points, points)`."""
         patterns: list[Tensor] = []
         self.run(xs, patterns)
         return torch.stack(patterns, 1)
 
     def run(self, xs: Tensor, patterns: list[Tensor] | None = None) -> Tensor:
-        """The logits. Where a list is given, the pattern of every layer is put into it."""
+        """The logits. If a list is given, the attention weights of every layer are appended to it."""
         h, at = F.embedding(xs, self.embedding), self.positions[: xs.shape[1]]
         h, added = (h, at) if self.shortformer else (h + at, None)
         for i, layer in enumerate(self.layers):
@@ -79,7 +79,7 @@ class AttentionOnlyModel(Learner):
 
     @contextmanager
     def ablated(self, *heads: tuple[int, int]) -> Iterator[AttentionOnlyModel]:
-        """Without these heads, each `(layer, head)`: they add nothing while the context lasts."""
+        """A context in which these heads, each `(layer, head)`, are ablated: their output is zero."""
         for layer, head in heads:
             if not (0 <= layer < len(self.layers) and 0 <= head < self.heads):
                 raise InputError(
@@ -93,7 +93,7 @@ class AttentionOnlyModel(Learner):
 
 
 class Attention(nn.Module):
-    """What the heads add to the stream, which they read after a norm."""
+    """Pre-norm multi-head attention; returns what the heads add to the residual stream."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -103,7 +103,8 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, h: Tensor, at: Tensor | None, off: list[int], patterns: list[Tensor] | None) -> Tensor:
-        """`(batch, points, width)` to the same. Heads that are `off` add nothing; `at` is added to what keys read."""
+        """`(batch, points, width)` to the same. Heads in `off` add nothing; `at` is added to the input of queries and
+        keys."""
         h = self.norm(h)
         q, k = split(self.qk(h if at is None else h + at), self.heads, 2)
         (v,) = split(self.v(h), self.heads, 1)
@@ -116,7 +117,7 @@ class Attention(nn.Module):
 
 
 def pattern(q: Tensor, k: Tensor) -> Tensor:
-    """Row i says where token i looks: `(batch, heads, points, points)`."""
+    """Causal attention weights, `(batch, heads, points, points)`; row i has those of token i."""
     n = q.shape[-2]
     later = torch.ones(n, n, dtype=torch.bool, device=q.device).triu(1)
     return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(later, -torch.inf).softmax(-1)

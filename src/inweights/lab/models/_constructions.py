@@ -1,4 +1,4 @@
-"""Gradient descent written into linear self-attention, and models half-way between it and what was trained."""
+"""Gradient descent written into linear self-attention, and interpolation between two models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inweights.lab.models._forms import Factors
 from inweights.lab.models._lsa import LSAModel, SoftmaxModel
 
 Rates = float | Sequence[float]
-"""One number for all layers, or one for each layer that has weights of its own."""
+"""One number for all layers, or one for each layer with its own weights."""
 
 
 def gd_construction(model: LSAModel, eta: Rates, examples: int) -> LSAModel:
@@ -21,9 +21,10 @@ def gd_construction(model: LSAModel, eta: Rates, examples: int) -> LSAModel:
 
     **Arguments:**
 
-    - `model`: an lsa; every layer becomes a step. The weights are as exact as its dtype: make it double first.
+    - `model`: an lsa; every layer becomes a step. The weights have the precision of its dtype: convert it to double
+      first.
     - `eta`: the step size.
-    - `examples`: N. The step is `eta / N` whatever the prompt, or `eta / n` in the forms that average over a prompt.
+    - `examples`: N. The step is `eta / N` for any prompt, or `eta / n` in the forms that average over the n examples.
 
     **Returns:** the model.
     """
@@ -31,7 +32,7 @@ def gd_construction(model: LSAModel, eta: Rates, examples: int) -> LSAModel:
 
 
 def gdpp_construction(model: LSAModel, eta: Rates, gamma: Rates, examples: int) -> LSAModel:
-    """Writes GD++ (A.10 there) into a model: while the labels take a step, the inputs go to `(I − γ X Xᵀ) x`."""
+    """Writes GD++ (A.10 there) into a model: with each step on the labels, inputs become `(I − γ X Xᵀ) x`."""
     if isinstance(model, SoftmaxModel):
         raise InputError("Gradient descent can be written into the model lsa alone.")
     own = next(model.form.parameters())
@@ -39,7 +40,7 @@ def gdpp_construction(model: LSAModel, eta: Rates, gamma: Rates, examples: int) 
     etas, gammas = _per_layer(eta, layers, own), _per_layer(gamma, layers, own)
     width = model.dims + model.outputs
     is_input = (torch.arange(width, device=own.device) < model.dims).to(own.dtype)
-    first = (torch.arange(heads, device=own.device) == 0).to(own.dtype)[:, None, None]  # the others do nothing
+    first = (torch.arange(heads, device=own.device) == 0).to(own.dtype)[:, None, None]  # other heads have no effect
     out = -torch.where(is_input.bool(), gammas, etas / examples)  # (layers, width): the diagonal of P W_V
     if model.form.averaged:
         out = out * examples
@@ -50,7 +51,7 @@ def gdpp_construction(model: LSAModel, eta: Rates, gamma: Rates, examples: int) 
 
 
 def _per_layer(rates: Rates, layers: int, like: Tensor) -> Tensor:
-    """`(layers, 1)`."""
+    """The rates as `(layers, 1)`."""
     given = torch.as_tensor(rates, dtype=like.dtype, device=like.device).reshape(-1, 1)
     if len(given) not in (1, layers):
         raise InputError(f"There are {len(given)} step sizes, but {layers} layers with weights of their own.")
@@ -58,11 +59,12 @@ def _per_layer(rates: Rates, layers: int, like: Tensor) -> Tensor:
 
 
 def interpolate(one: LSAModel, other: LSAModel, share: float = 0.5) -> LSAModel:
-    """A model with the mean of two models' weights, `share` of the first: both of one layer and head, by factors.
+    """A model with the weighted mean of two models' weights, `share` of the first; both with one layer and one head, of
+    the form factors.
 
-    Weights that act alike need not be alike: only `P W_V` and `W_Kᵀ W_Q` act, and one can be scaled up and the other
-    down. So both models are first brought to the scale in which the diagonal of `W_Kᵀ W_Q` over the inputs is 1 on
-    average, as von Oswald et al. do.
+    Equivalent models can have different weights: only `P W_V` and `W_Kᵀ W_Q` matter, and a factor can be moved from one
+    to the other. Both models are therefore first rescaled so that the diagonal of `W_Kᵀ W_Q` over the inputs is 1 on
+    average, as in von Oswald et al.
     """
     for model in (one, other):
         one_head = type(model) is LSAModel and model.layers == 1 and len(model.form.products()[0][0]) == 1

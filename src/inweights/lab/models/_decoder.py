@@ -1,4 +1,4 @@
-"""The decoder that most papers train: GPT-2's blocks over prompts of numbers, without its token table."""
+"""The decoder of most papers: GPT-2 blocks over prompts of vectors, without token embeddings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from inweights.lab.tasks import Task
 class Decoder(Sized):
     """Garg et al. 2022: causal, pre-norm, learned positions.
 
-    - `tokens`: how a point is read. `two`: the input is one token and its label the next, as in the paper. `one`: each
-      token holds the last example and the next input, `(x_{i−1}, y_{i−1}, x_i)`: half the length, and nobody has to
-      learn which label belongs to which input.
+    - `tokens`: the number of tokens per point. `two`: the input is one token and its label the next, as in the paper.
+      `one`: each token holds the last example and the next input, `(x_{i−1}, y_{i−1}, x_i)`: half the length, and the
+      model need not learn which label belongs to which input.
     """
 
     tokens: str = "two"
@@ -40,8 +40,8 @@ class Decoder(Sized):
 class DecoderModel(Learner):
     """`forward`: `(batch, points, dims)`, `(batch, points)` → `(batch, points)`.
 
-    With `at`, the number of a point as a tensor: the answer that the token of its input gives alone, at its own place
-    but without a context, `(batch, 1)`.
+    With `at`, the index of a point as a tensor: the prediction `(batch, 1)` from the token of its input alone, at its
+    own position but without a context.
     """
 
     def __init__(self, settings: Decoder, dims: int, outputs: int, points: int) -> None:
@@ -55,12 +55,12 @@ class DecoderModel(Learner):
         self.read_out = nn.Linear(self.width, outputs)
 
     def enter(self, xs: Tensor, ys: Tensor) -> Tensor:
-        """The stream that the first block reads: `(batch, tokens, width)`."""
+        """The residual stream before the first block: `(batch, tokens, width)`."""
         h: Tensor = self.read_in(turns(xs, ys) if self.two else pairs(xs, ys))
         return h + self.positions[: h.shape[1]]
 
     def inputs(self, h: Tensor) -> Tensor:
-        """Of all tokens those of inputs, which answer: `(batch, points, width)`."""
+        """The states at the tokens of inputs, where predictions are read: `(batch, points, width)`."""
         return h[:, ::2] if self.two else h
 
     def forward(self, xs: Tensor, ys: Tensor, at: Tensor | None = None) -> Tensor:
@@ -73,7 +73,7 @@ class DecoderModel(Learner):
 
 
 class DecoderBlock(nn.Module):
-    """Attention, then a wide layer, each added to what it reads after a norm."""
+    """A pre-norm transformer block: attention, then an MLP."""
 
     def __init__(self, width: int, heads: int, layers: int) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class DecoderBlock(nn.Module):
         for matrix in (self.qkv, self.up, self.out, self.down):
             nn.init.normal_(matrix.weight, std=0.02)
             nn.init.zeros_(matrix.bias)
-        for matrix in (self.out, self.down):  # GPT-2: what adds to the stream starts smaller the more there are
+        for matrix in (self.out, self.down):  # GPT-2: residual projections are initialised smaller in deeper models
             matrix.weight.data /= (2 * layers) ** 0.5
 
     def forward(self, h: Tensor) -> Tensor:
@@ -93,11 +93,11 @@ class DecoderBlock(nn.Module):
         return h + wide
 
     def attend(self, h: Tensor) -> Tensor:
-        """The stream between attention and the wide layer."""
+        """The residual stream between attention and MLP."""
         q, k, v = split(F.linear(self.norm1(h), self.qkv.weight, keyless(self.qkv.bias)), self.heads, 3)
         out: Tensor = self.out(merge(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
         return h + out
 
     def inner(self, z: Tensor) -> Tensor:
-        """What the last matrix reads."""
+        """The input of the last matrix of the MLP."""
         return F.gelu(self.up(z), approximate="tanh")

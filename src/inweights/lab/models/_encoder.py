@@ -1,4 +1,4 @@
-"""Encoders: the examples and the query attend to each other, in no order, and the answer is read at the query."""
+"""Encoders: examples and query attend to each other without order, and the prediction is read at the query."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from inweights.lab.tasks import Task
 class Encoder(Sized):
     """The encoder of the seed note, section 8: 4 layers of 4 heads, 64 wide, post-norm, softmax attention.
 
-    The seed takes torch's `TransformerEncoder` with dropout 0.1, whose layers all start from the same numbers; here
-    each layer is drawn anew, and nothing is dropped. The function is the same.
+    The note uses torch's `TransformerEncoder` with dropout 0.1, which initialises all layers with the same weights;
+    here each layer has its own initial weights, and there is no dropout. The architecture is the same.
 
-    - `feedforward`: how many times wider the hidden layers are.
-    - `norm_first`: whether each part reads after a norm (pre-norm), or what it adds to is normed (post-norm).
+    - `feedforward`: the ratio of the MLP's hidden width to the width.
+    - `norm_first`: pre-norm, or else post-norm.
     """
 
     size: str = "seed"
@@ -43,7 +43,7 @@ class Encoder(Sized):
 @MODELS("relu-encoder")
 @dataclass(frozen=True, kw_only=True)
 class ReluEncoder(Encoder):
-    """Bai et al. 2023: weights `relu(q·k) / N` instead of a softmax, and hidden layers no wider than the rest."""
+    """Bai et al. 2023: weights `relu(q·k) / N` instead of a softmax, and MLPs no wider than the residual stream."""
 
     size: str = "bai"
     feedforward: int = 1
@@ -54,7 +54,7 @@ class ReluEncoder(Encoder):
 
 
 class EncoderModel(Learner):
-    """Answers for the last point. No token has a position: there may be any number of examples, in any order."""
+    """Predicts the last point. Tokens have no positions: there may be any number of examples, in any order."""
 
     causal = False
 
@@ -78,5 +78,5 @@ class EncoderModel(Learner):
     def forward(self, xs: Tensor, ys: Tensor) -> Tensor:
         h = torch.cat([self.read_example(examples(xs, ys)), self.read_query(xs[:, -1:])], 1)
         for i, layer in enumerate(self.layers, 1):
-            h = layer(h, last=i == len(self.layers))  # after the last layer, the query alone is read
+            h = layer(h, last=i == len(self.layers))  # the last layer computes only the query
         return shaped_like(ys, self.read_out(h))

@@ -1,4 +1,4 @@
-"""Posteriors learned in context: from a prompt to samples of what was hidden, by flow matching (Reuter et al. 2025)."""
+"""Posteriors learned in context: samples of latent variables given a prompt, by flow matching (Reuter et al. 2025)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from inweights.lab.models._layer import Layer, softmax_mix
 from inweights.lab.models._pairs import columns
 
 OMEGA = 1 - 1e-4
-"""At time 1 a path is this near to its end: `ψ_t = (1 − ω t) z0 + t z1`."""
+"""The parameter of the path `ψ_t = (1 − ω t) z0 + t z1`: at time 1 noise of scale `1 − ω` is left."""
 
 
 class FlowPosterior(nn.Module):
-    """A set encoder over examples `(x, y)`, and a velocity that carries noise to the posterior of a hidden vector.
+    """A set encoder over examples `(x, y)`, and a velocity field that transports noise to the posterior of a latent
+    vector.
 
-    All points of a prompt are examples: there is no query. No example has a position.
+    All points of a prompt are examples: there is no query. Examples have no positions.
 
     **Arguments:**
 
-    - `dims`, `outputs`: the widths of inputs and labels. `latents`: that of the hidden vector.
-    - `layers`: of the encoder. `looks`: how many times the velocity looks at the examples.
+    - `dims`, `outputs`: the widths of inputs and labels. `latents`: the width of the latent vector.
+    - `layers`: the number of encoder layers. `looks`: the number of cross-attention layers of the velocity.
     """
 
     def __init__(
@@ -55,16 +56,16 @@ class FlowPosterior(nn.Module):
         self.read_out = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, latents))
 
     def encode(self, xs: Tensor, ys: Tensor) -> Tensor:
-        """`(batch, points, dims)` and labels to `(batch, points, width)`."""
+        """Encodes inputs `(batch, points, dims)` and labels as `(batch, points, width)`."""
         h = self.read_example(torch.cat([xs, columns(ys)], -1))
         for layer in self.encoder:
             h = layer(h)
         return self.norm(h)
 
     def velocity(self, seen: Tensor, z: Tensor, t: Tensor) -> Tensor:
-        """Where `z`, `(batch, count, latents)`, goes at the times `t`, `(batch, count)` or what broadcasts to it.
+        """The velocity at `z`, `(batch, count, latents)`, and times `t`, `(batch, count)` or broadcastable to it.
 
-        The `count` vectors do not see each other.
+        The `count` vectors do not interact.
         """
         h, at = self.read_latent(z), self.time(waves(t, seen.shape[-1]))
         for look in self.looks:
@@ -72,9 +73,9 @@ class FlowPosterior(nn.Module):
         return self.read_out(h)
 
     def loss(self, xs: Tensor, ys: Tensor, z1: Tensor, draw: Draw, *, copies: int = 1) -> Tensor:
-        """The mean square of what the velocity misses, on straight paths from noise to `z1`, `(batch, latents)`.
+        """The mean squared error of the velocity on straight paths from noise to `z1`, `(batch, latents)`.
 
-        - `copies`: how many paths for each prompt; the encoder runs but once for them.
+        - `copies`: the number of paths for each prompt; the encoder runs only once for them.
         """
         z1 = z1.unsqueeze(1)
         z0 = draw.normal(copies, self.latents).to(z1)
@@ -84,7 +85,7 @@ class FlowPosterior(nn.Module):
 
     @torch.no_grad()
     def sample(self, xs: Tensor, ys: Tensor, draw: Draw, *, count: int = 1000, steps: int = 20) -> Tensor:
-        """So many samples for every prompt, `(batch, count, latents)`, by `steps` of Runge and Kutta's fourth order."""
+        """Samples for every prompt, `(batch, count, latents)`, by `steps` Runge-Kutta steps of fourth order."""
         seen = self.encode(xs, ys)
         z = draw.normal(count, self.latents).to(seen)
         size = 1 / steps
@@ -103,7 +104,7 @@ class FlowPosterior(nn.Module):
 
 
 class Look(nn.Module):
-    """Each vector looks at the examples, then passes a wide layer; norms are scaled and shifted by the time."""
+    """Cross-attention to the examples, then an MLP; norms are scaled and shifted depending on the time."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -123,7 +124,7 @@ class Look(nn.Module):
 
 
 def waves(t: Tensor, width: int) -> Tensor:
-    """Times as sines and cosines, `(...)` to `(..., width)`: slow ones, since the path is to be smooth."""
+    """Times as sines and cosines, `(...)` to `(..., width)`, of low frequency, as the path should be smooth."""
     cycles = 0.25 * 16 ** torch.linspace(0, 1, width // 2, device=t.device, dtype=t.dtype)
     angle = 2 * math.pi * t.unsqueeze(-1) * cycles
     return torch.cat([angle.sin(), angle.cos()], -1)

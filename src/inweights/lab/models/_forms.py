@@ -1,7 +1,7 @@
-"""How the weights of self-attention over raw tokens are written: by factors, by products, sparsely, or by steps.
+"""Parametrisations of self-attention over raw tokens: factors, products, sparse, or steps.
 
-A head acts through two products alone: what it writes, `O = P W_V`, and how it compares, `C = W_Kᵀ W_Q`. A form holds
-the weights of a whole stack and gives these products, each `(layers, heads, width, width)`.
+A head depends only on two products: `O = P W_V` (output) and `C = W_Kᵀ W_Q` (comparison). A form holds the weights of a
+whole stack and computes these products, each `(layers, heads, width, width)`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 
 class Factors(nn.Module):
-    """`P`, `W_V`, `W_K`, `W_Q` apart, as von Oswald et al. 2023 train them.
+    """Separate `P`, `W_V`, `W_K`, `W_Q`, as von Oswald et al. 2023 train them.
 
-    The start is theirs too: normal, cut off at two deviations, with variance `0.002 / layers / width`.
+    The initialisation is theirs too: normal, truncated at two standard deviations, with variance
+    `0.002 / layers / width`.
     """
 
     averaged = False
@@ -21,7 +22,7 @@ class Factors(nn.Module):
     def __init__(self, layers: int, heads: int, dims: int, outputs: int, depth: int) -> None:
         super().__init__()
         width = dims + outputs
-        # The cut takes away some of the deviation: what is left of 1 is 0.8796.
+        # Truncation reduces the standard deviation from 1 to 0.8796.
         std = (0.002 / depth / width) ** 0.5 / 0.87962566
         self.p, self.v, self.k, self.q = (
             nn.Parameter(
@@ -35,7 +36,8 @@ class Factors(nn.Module):
 
     @torch.no_grad()
     def write(self, out: Tensor, compare: Tensor) -> None:
-        """Sets the products. All factors with these products act alike: values and keys become the identity."""
+        """Sets the products. All factors with the same products are equivalent: here values and keys are the
+        identity."""
         eye = torch.eye(out.shape[-1], dtype=out.dtype, device=out.device)
         for weight, value in ((self.p, out), (self.v, eye), (self.k, eye), (self.q, compare)):
             weight.copy_(value)
@@ -44,7 +46,7 @@ class Factors(nn.Module):
 class Products(nn.Module):
     """The products themselves, `Z ← Z + (1/n) O Z M Zᵀ C Z`, M leaving the query out: Ahn et al. 2023.
 
-    They train the sparse form; this one, with nothing fixed, starts at 1e-2 to get off the ground.
+    They train the sparse form; this form has no fixed entries and is initialised at scale 1e-2.
     """
 
     averaged = True
@@ -68,7 +70,8 @@ class Products(nn.Module):
 class SparseForm(nn.Module):
     """`O = diag(B, I)`, `C = −diag(A, 0)`: the sparse weights of Ahn et al. 2023, Theorems 3 and 4.
 
-    A layer is then a step of gradient descent preconditioned by `A`, while `B` bends the inputs. It starts as theirs.
+    A layer is then a step of gradient descent preconditioned by `A`, while `B` transforms the inputs. The
+    initialisation is theirs.
     """
 
     averaged = True
@@ -89,17 +92,17 @@ class SparseForm(nn.Module):
 
     @torch.no_grad()
     def write(self, out: Tensor, compare: Tensor) -> None:
-        """Sets the products. Scale is moved between them until labels are written with weight 1."""
+        """Sets the products, rescaled so that labels are written with weight 1."""
         dims = self.a.shape[-1]
         scale = out[:, :, dims:, dims:].diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
         self.a.copy_(-compare[..., :dims, :dims] * scale)
-        self.b.copy_(out[..., :dims, :dims] / torch.where(scale == 0, 1, scale))  # a head that does nothing has none
+        self.b.copy_(out[..., :dims, :dims] / torch.where(scale == 0, 1, scale))  # 0 for a head without effect
 
 
 class Steps(nn.Module):
-    """`O = −diag(γ I, η I)`, `C = diag(I, 0)`: nothing but GD++ with a step size `η` and a `γ` for each layer.
+    """`O = −diag(γ I, η I)`, `C = diag(I, 0)`: GD++ with a step size `η` and a `γ` for each layer.
 
-    What von Oswald et al. 2023 hold trained models against. `η` is per example: their `η / N`.
+    Von Oswald et al. 2023 compare trained models with this. `η` is per example: their `η / N`.
     """
 
     averaged = False
@@ -119,7 +122,7 @@ class Steps(nn.Module):
 
     @torch.no_grad()
     def write(self, out: Tensor, compare: Tensor) -> None:
-        """Sets the products, of which the means of the diagonals are kept."""
+        """Sets the step sizes to the means of the diagonals of the products."""
         diagonal = -out.diagonal(dim1=-2, dim2=-1)
         scale = compare.diagonal(dim1=-2, dim2=-1)[..., : self.dims].mean(-1)
         self.gamma.copy_(diagonal[..., : self.dims].mean(-1) * scale)

@@ -1,4 +1,4 @@
-"""Attention's heads: the width shared out among them."""
+"""Multi-head attention: splitting the width into heads, and causal attention."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 def split(h: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:
-    """`(batch, tokens, parts · width)` to so many `(batch, heads, tokens, width / heads)`."""
+    """`(batch, tokens, parts · width)` to `parts` tensors `(batch, heads, tokens, width / heads)`."""
     return h.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4).unbind()
 
 
@@ -18,17 +18,17 @@ def merge(read: Tensor) -> Tensor:
 
 
 def keyless(bias: Tensor) -> Tensor:
-    """`(3 · width,)` for queries, keys and values, that of the keys made 0.
+    """The bias `(3 · width,)` of queries, keys and values, with that of the keys set to 0.
 
-    It adds the same to all logits of a query, so softmax does not see it, and its gradient is rounding alone. Adam
-    follows that all the same: in bfloat16 the biases of keys grew to 5, and the keys beside them lost their digits.
+    A bias of the keys adds a constant to all logits of a query, which softmax ignores, so that its gradient is only
+    rounding error. Adam follows it anyway: in bfloat16 the biases of keys grew to 5, and the keys lost precision.
     """
     q, k, v = bias.chunk(3)
     return torch.cat([q, torch.zeros_like(k), v])
 
 
 class CausalAttention(nn.Module):
-    """Softmax attention of every token over itself and those before it, which knows no positions."""
+    """Causal softmax attention without positions, `(batch, tokens, width)` to the same shape."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One layer of an encoder: attention without order, then a wide layer."""
+"""One encoder layer: attention without a mask, then an MLP."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from torch.nn import functional as F
 from inweights.lab.models._heads import keyless, merge, split
 
 Mix = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Queries, keys, values, each `(batch, heads, ·, width / heads)`, to what every query reads."""
+"""Attention: queries, keys and values, each `(batch, heads, ·, width / heads)`, to the output of every query."""
 
 
 def softmax_mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """On a CPU, two plain products are quicker than the fused kernel for prompts as short as these."""
+    """Softmax attention. On a CPU, two plain products are faster than the fused kernel for such short prompts."""
     if q.is_cuda:
         return F.scaled_dot_product_attention(q, k, v)
     return (q * q.shape[-1] ** -0.5 @ k.mT).softmax(-1) @ v
 
 
 def relu_mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Weights `relu(q·k) / N` with N the number of keys: the attention that the theory of Bai et al. 2023 is about."""
+    """Attention with weights `relu(q·k) / N`, N the number of keys, as in the theory of Bai et al. 2023."""
     return F.relu(q @ k.mT) / k.shape[-2] @ v
 
 
 class Layer(nn.Module):
-    """What `nn.TransformerEncoderLayer` computes, and starts as it does; faster when one token alone goes on.
+    """The function and initialisation of `nn.TransformerEncoderLayer`; faster if only the last token is needed.
 
-    `forward`: `(batch, tokens, width)` to the same; with `last`, to the last token alone, `(batch, 1, width)`, which
-    still reads all others.
+    `forward`: `(batch, tokens, width)` to the same shape; with `last`, only the output of the last token,
+    `(batch, 1, width)`, which still attends to all tokens.
     """
 
     def __init__(self, width: int, heads: int, hidden: int, *, mix: Mix, norm_first: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What the models of the lab have in common: prompts in, answers out."""
+"""`Learner`: the base class of the lab's models, from prompts to predictions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from inweights._errors import InputError
 
 
 class Learner(nn.Module):
-    """A model that reads prompts.
+    """A model that learns from prompts.
 
-    `forward(xs, ys)` takes `(batch, points, dims)` and `(batch, points)` (or `(batch, points, outputs)`), and answers
-    for the last points: `(batch, k)`, or `(batch, k, outputs)`. A causal one answers for all points at once, `k =
-    points`, and answer i sees the examples before i and the input i; others answer for the last point alone, `k = 1`.
+    `forward(xs, ys)` takes `(batch, points, dims)` and `(batch, points)` (or `(batch, points, outputs)`), and predicts
+    the labels of the last k points: `(batch, k)`, or `(batch, k, outputs)`. A causal model predicts all points at once,
+    `k = points`, where prediction i depends on the examples before i and the input i; others predict only the last
+    point, `k = 1`.
 
-    - `max_points`: the longest prompt that it has positions for, or None.
+    - `max_points`: the largest number of points that it has positions for, or None.
     """
 
     causal: ClassVar[bool] = True
@@ -26,7 +27,7 @@ class Learner(nn.Module):
 
     @torch.no_grad()
     def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
-        """As of a `Predictor`; a causal model that is asked about the next points answers them all in one run."""
+        """See `Predictor`. A causal model without other `queries` computes all predictions in one forward pass."""
         points = xs.shape[1]
         if self.max_points is not None and points > self.max_points:
             raise InputError(
@@ -40,10 +41,11 @@ class Learner(nn.Module):
 
 @singledispatch
 def ask(model: Learner, xs: Tensor, ys: Tensor, queries: Tensor) -> Tensor:
-    """Answer i to `queries[:, i]` after the examples before i: one run for each, unless a model knows better."""
+    """Prediction i for `queries[:, i]` after the examples before i, by one forward pass for each, unless a model has a
+    faster implementation."""
     answers = []
     for i in range(xs.shape[1]):
-        # The label of the query is not there yet: a zero takes its place.
+        # The unknown label of the query is replaced by zero.
         x = torch.cat([xs[:, :i], queries[:, i : i + 1]], 1)
         y = torch.cat([ys[:, :i], torch.zeros_like(ys[:, :1])], 1)
         answers.append(model(x, y)[:, -1:])

@@ -1,4 +1,4 @@
-"""Self-attention over raw tokens: the transformer in which gradient descent can be written down."""
+"""Self-attention over raw tokens, in which gradient descent can be written as explicit weights."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class LSA(Settings):
     """Layers of linear self-attention: von Oswald et al. 2023, Ahn et al. 2023.
 
     - `tied`: whether all layers share their weights.
-    - `form`: "factors" (von Oswald et al.), "products" or "sparse" (Ahn et al.); these two average over examples, as
-      a softmax does anyway. "steps": nothing but GD++, of which the step sizes are learned.
-    - `clip`: entries are kept between −`clip` and `clip` after every layer, 0 for not at all. Von Oswald et al. take 10
-      for more than three layers.
+    - `form`: "factors" (von Oswald et al.), "products" or "sparse" (Ahn et al.); the latter two average over examples,
+      as softmax does anyway. "steps": GD++ with learned step sizes.
+    - `clip`: entries are clipped to ±`clip` after every layer; 0 for no clipping. Von Oswald et al. use 10 for more
+      than three layers.
     """
 
     layers: int = 1
@@ -59,10 +59,10 @@ class Softmax(LSA):
 class LSAModel(Learner):
     """`e_j ← e_j + Σ_h P_h V_h K_hᵀ q_{h,j}` for tokens `e = (x, y)`.
 
-    Keys and values come from the examples alone. The query is the token `(x, 0)`, and the answer is minus its y-entry
-    in the end: a layer of gradient descent takes predictions away from the labels.
+    Keys and values are computed from the examples only. The query is the token `(x, 0)`, and the prediction is minus
+    its y-entry after the last layer: a layer of gradient descent subtracts predictions from the labels.
 
-    - `form`: the weights, see `_forms`; of one layer if they are tied.
+    - `form`: the weights, see `_forms`; those of one layer if they are tied.
     """
 
     causal = False
@@ -80,7 +80,7 @@ class LSAModel(Learner):
         for layer in range(self.layers):
             context = tokens[:, :n]
             if layer == self.layers - 1:
-                tokens = tokens[:, -1:]  # nobody reads the others any more
+                tokens = tokens[:, -1:]  # only the query is needed in the last layer
             at = layer % len(out)
             tokens = tokens + self.read(context, tokens, out[at], compare[at])
             if self.clip:
@@ -88,9 +88,10 @@ class LSAModel(Learner):
         return shaped_like(ys, -tokens[..., self.dims :])
 
     def read(self, context: Tensor, tokens: Tensor, out: Tensor, compare: Tensor) -> Tensor:
-        """What all heads add to the tokens, `(batch, k, width)`; `out` and `compare` are `(heads, width, width)`.
+        """The sum of all heads' outputs for the tokens, `(batch, k, width)`; `out` and `compare` are
+        `(heads, width, width)`.
 
-        Without a softmax the sum over the examples can be taken first, and is one small matrix.
+        Without a softmax the sum over the examples can be computed first, as one small matrix.
         """
         seen = context.mT @ context  # (batch, width, width)
         if self.form.averaged:
@@ -100,7 +101,8 @@ class LSAModel(Learner):
 
 
 class SoftmaxModel(LSAModel):
-    """Softmax weights are positive and sum to 1: an offset is left that is no gradient. Two heads can cancel it."""
+    """The same with softmax attention. Its weights are positive and sum to 1, which adds an offset to the gradient; two
+    heads can cancel it."""
 
     def read(self, context: Tensor, tokens: Tensor, out: Tensor, compare: Tensor) -> Tensor:
         query = tokens.unsqueeze(1) @ compare.mT  # (batch, heads, k, width)

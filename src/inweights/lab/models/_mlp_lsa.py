@@ -1,4 +1,4 @@
-"""Linear self-attention after a wide layer: gradient descent on features that are learned."""
+"""Linear self-attention after an MLP: gradient descent on learned features."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from inweights.lab.tasks import Task
 @MODELS("mlp-lsa")
 @dataclass(frozen=True, kw_only=True)
 class MlpLSA(LSA):
-    """The model lsa on features of the inputs, which a wide layer makes: von Oswald et al. 2023, Proposition 2.
+    """The model lsa on features of the inputs, computed by an MLP: von Oswald et al. 2023, Proposition 2.
 
-    - `features`: how many. `hidden`: the width of the layer that makes them.
+    - `features`: the number of features. `hidden`: the hidden width of the MLP.
     """
 
     features: int = 40

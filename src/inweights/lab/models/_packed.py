@@ -1,7 +1,7 @@
-"""Other queries than the next points, all of them in one run of a decoder.
+"""Predictions of a decoder for other queries than the next points, in one forward pass.
 
-Run prefix by prefix, n queries cost as much as n / 2 whole prompts. But the examples are the same in all these runs: so
-they are read once, and each query is a token more, which sees the examples before it and itself, and nobody sees it.
+Prefix by prefix, n queries cost as much as n / 2 whole prompts. Here the examples are processed once, and each query is
+an additional token, which attends to the examples before it and to itself, and to which no other token attends.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from inweights.lab.models._pairs import pairs, shaped_like, turns
 
 @ask.register
 def ask_decoder(model: DecoderModel, xs: Tensor, ys: Tensor, queries: Tensor) -> Tensor:
-    """`ask` of a decoder; the same answers to rounding."""
+    """The same predictions as `ask`, up to rounding."""
     points, dims = xs.shape[1], xs.shape[2]
     if model.two:
         tokens, asked = turns(xs, ys), turns(queries, torch.zeros_like(ys))[:, ::2]
     else:
         tokens = pairs(xs, ys)
         asked = torch.cat([tokens[..., :-dims], queries], -1)
-    at = torch.arange(points, device=xs.device) * (2 if model.two else 1)  # where a query stands
+    at = torch.arange(points, device=xs.device) * (2 if model.two else 1)  # the position of each query
     h = model.read_in(torch.cat([tokens, asked], 1))
     h = h + torch.cat([model.positions[: tokens.shape[1]], model.positions[at]])
     sees = _sees(tokens.shape[1], at)
@@ -38,7 +38,7 @@ def ask_decoder(model: DecoderModel, xs: Tensor, ys: Tensor, queries: Tensor) ->
 
 
 def _sees(tokens: int, at: Tensor) -> Tensor:
-    """`(tokens + n, tokens + n)`, for queries that stand at the places `at`, `(n,)`: true where one sees the other."""
+    """The attention mask `(tokens + n, tokens + n)` with n queries at the positions `at`, `(n,)`; true is visible."""
     place = torch.cat([torch.arange(tokens, device=at.device), at])
     query = torch.arange(len(place), device=at.device) >= tokens
     itself = torch.eye(len(place), dtype=torch.bool, device=at.device)

@@ -1,4 +1,4 @@
-"""Prompts as rows of numbers: examples side by side with their labels, or one after the other."""
+"""Prompts as tokens: inputs and labels in one token, or in alternating tokens."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch.nn import functional as F
 
 
 def columns(ys: Tensor) -> Tensor:
-    """Labels with their outputs as a dimension of their own: `(batch, points, outputs)`."""
+    """Labels with a dimension for their outputs: `(batch, points, outputs)`."""
     return ys if ys.ndim == 3 else ys.unsqueeze(-1)
 
 
 def shaped_like(ys: Tensor, answers: Tensor) -> Tensor:
-    """Answers `(batch, k, outputs)`, without the last dimension if the labels came without it."""
+    """Predictions `(batch, k, outputs)`, without the last dimension if the labels have none."""
     return answers if ys.ndim == 3 else answers.squeeze(-1)
 
 

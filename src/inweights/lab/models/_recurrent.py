@@ -1,4 +1,4 @@
-"""Recurrent models and hybrids: they read a prompt one number after another, and learn in context all the same."""
+"""Recurrent models and hybrids, which read a prompt token by token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inweights.lab.tasks import Task
 @MODELS("lstm")
 @dataclass(frozen=True, kw_only=True)
 class Lstm(Stacked):
-    """Layers of LSTM (Hochreiter and Schmidhuber 1997), torch's own."""
+    """LSTM layers (Hochreiter and Schmidhuber 1997) of torch."""
 
     def build(self, task: Task, points: int) -> StreamModel:
         need_numbers("lstm", task)
@@ -31,10 +31,10 @@ class Lstm(Stacked):
 @MODELS("griffin")
 @dataclass(frozen=True, kw_only=True)
 class Griffin(Sized):
-    """De et al. 2024: two layers with a gated linear recurrence, one with attention, and so on in turns.
+    """De et al. 2024: two layers with a gated linear recurrence, then one with attention, repeated.
 
-    Each is followed by a gated wide layer. The recurrences know the order, so attention has no positions; prompts are
-    shorter than the paper's window, so it sees all of them.
+    Each is followed by a gated MLP. The recurrences encode the order, so attention has no positions; prompts are
+    shorter than the paper's window, so that attention covers all tokens.
     """
 
     def build(self, task: Task, points: int) -> StreamModel:
@@ -50,7 +50,7 @@ class Griffin(Sized):
 @MODELS("mamba")
 @dataclass(frozen=True, kw_only=True)
 class Mamba(Stacked):
-    """Gu and Dao 2023. Two selective state spaces count as one layer: so many numbers has a layer of a transformer."""
+    """Gu and Dao 2023. Two selective state spaces, with the parameters of one transformer layer, count as one layer."""
 
     def build(self, task: Task, points: int) -> StreamModel:
         need_numbers("mamba", task)
@@ -61,7 +61,8 @@ class Mamba(Stacked):
 @MODELS("hybrid")
 @dataclass(frozen=True, kw_only=True)
 class Hybrid(Sized):
-    """MambaFormer (Park et al. 2024): a state space first instead of positions, then attention and it in turns."""
+    """MambaFormer (Park et al. 2024): first a state space in place of positions, then attention and state spaces
+    alternate."""
 
     def build(self, task: Task, points: int) -> StreamModel:
         need_numbers("hybrid", task)
@@ -73,9 +74,9 @@ class Hybrid(Sized):
 
 
 class StreamModel(Learner):
-    """Reads `x_1, y_1, x_2, y_2, …` and answers where it has just read an input.
+    """Reads `x_1, y_1, x_2, y_2, …`; the prediction for a point is read at its input token.
 
-    - `body`: a causal module, `(batch, 2 points, width)` to the same.
+    - `body`: a causal module, `(batch, 2 points, width)` to the same shape.
     """
 
     def __init__(self, task: Task, width: int, body: nn.Module) -> None:
@@ -85,13 +86,13 @@ class StreamModel(Learner):
         self.read_out = nn.Linear(width, task.outputs)
 
     def forward(self, xs: Tensor, ys: Tensor) -> Tensor:
-        # Under autocast products are rounded; the stream that they add to is not.
+        # Under autocast products are rounded; the residual stream is not.
         h = self.body(self.read_in(turns(xs, ys)).to(self.read_in.weight.dtype))
         return shaped_like(ys, self.read_out(h[:, ::2]))
 
 
 def stream(width: int, parts: list[nn.Module]) -> nn.Sequential:
-    """Each part adds to what it reads after a norm; a last norm reads the sum."""
+    """A residual stack with pre-norm parts and a final norm."""
     return nn.Sequential(*(Adds(width, part) for part in parts), nn.RMSNorm(width))
 
 
@@ -108,7 +109,7 @@ class Adds(nn.Module):
 
 
 class Cells(nn.Module):
-    """Layers of LSTM, with the forget gates open at first: remember unless told otherwise."""
+    """LSTM layers, initialised with open forget gates."""
 
     def __init__(self, width: int, layers: int) -> None:
         super().__init__()
@@ -122,7 +123,7 @@ class Cells(nn.Module):
 
 
 class StateSpace(nn.Module):
-    """Mamba's selective state space at every token: what its layer says, by the scan for training."""
+    """Mamba's selective state-space layer, computed by the scan for training."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -138,7 +139,7 @@ class StateSpace(nn.Module):
 
 
 class GatedRecurrence(nn.Module):
-    """Griffin's recurrent part: a short convolution, the gated linear recurrence, and a gate on what it says."""
+    """Griffin's recurrent part: a short convolution, the gated linear recurrence, and a gate on its output."""
 
     def __init__(self, width: int, taps: int = 4) -> None:
         super().__init__()
@@ -147,7 +148,7 @@ class GatedRecurrence(nn.Module):
         self.gate, self.out = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, h: Tensor) -> Tensor:
-        mixed = self.conv(h.mT)[..., : h.shape[1]].mT  # a token and the three before it
+        mixed = self.conv(h.mT)[..., : h.shape[1]].mT  # over a token and the three before it
         drive = self.layer.drive(mixed, None)
         outputs = self.layer.emit(scan(drive[0], drive[1]), drive)
         return self.out(outputs * F.gelu(self.gate(h)))

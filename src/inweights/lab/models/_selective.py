@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class _Selective(torch.autograd.Function):
-    """Of what is as large as tokens × width × state only the states are kept; the rest is made again, in pieces."""
+    """Of the tensors of size tokens × width × state only the states are stored; others are recomputed in pieces."""
 
     @staticmethod
     def forward(ctx: Any, delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Tensor:
@@ -54,13 +54,13 @@ class _Selective(torch.autograd.Function):
 
 
 def _pieces(u: Tensor) -> list[slice]:
-    """Tokens that are worked on together: all on a GPU, one on a CPU, whose cache holds no more."""
+    """The tokens that are processed together: all on a GPU, one on a CPU, to fit its cache."""
     n = u.shape[1]
     size = n if u.is_cuda else 1
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
-# Compiled, a loop over tokens would be unrolled.
+# Not compiled: torch.compile would unroll the loop over tokens.
 _apply: Any = torch.compiler.disable(_Selective.apply)
 
 
@@ -70,7 +70,7 @@ def selective_scan(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor)
     `delta` and `u` are `(batch, n, inner)`, `b` and `c` `(batch, n, size)`, `rate` `(inner, size)`; the result is
     `(batch, n, inner)`.
     """
-    # Decays are multiplied hundreds of times: in the precision of their rates, whatever the products around them have.
+    # Decays are multiplied hundreds of times: they keep the precision of their rates under autocast.
     with nullcontext() if u.is_meta else torch.autocast(u.device.type, enabled=False):  # meta has no autocast
         y: Tensor = _apply(*(t.to(rate.dtype) for t in (delta, u, b, c)), rate)
     return y.to(u.dtype)

@@ -1,4 +1,4 @@
-"""Inputs and labels as tokens of their own: before there can be gradient descent, each label has to find its input."""
+"""Inputs and labels as separate tokens: a first layer must copy each label to its input before gradient descent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from inweights.lab.tasks import Task
 class Separate(Settings):
     """Two layers over tokens `x_1, y_1, x_2, …`: softmax attention, then linear: von Oswald et al. 2023, figure 5.
 
-    - `waves`: a token has the sine and the cosine of so many multiples of its position beside it.
+    - `waves`: the number of frequencies of the sinusoidal position encoding that each token contains.
     """
 
     waves: int = 5
@@ -37,10 +37,10 @@ class Separate(Settings):
 
 
 class SeparateModel(Learner):
-    """Tokens are `(x, 0, position)` and `(0, y, position)`; the last is the query. It answers as an lsa does.
+    """Tokens are `(x, 0, position)` and `(0, y, position)`; the last is the query. The prediction is read as in an lsa.
 
-    - `first`, `second`: the two layers, each with one head and weights of its own.
-    - `positions`: `(2 points − 1, 2 waves)`, fixed. The next position is this one turned, and after the last comes the
+    - `first`, `second`: the two layers, each with one head and its own weights.
+    - `positions`: `(2 points − 1, 2 waves)`, fixed. A rotation maps each position to the next, and the last to the
       first.
     """
 
@@ -58,13 +58,13 @@ class SeparateModel(Learner):
         self.register_buffer("positions", torch.cat([angles.cos(), angles.sin()], 1).float(), persistent=False)
 
     def tokens(self, xs: Tensor, ys: Tensor) -> Tensor:
-        """`(batch, 2 points − 1, dims + outputs + 2 waves)`."""
+        """The tokens of a prompt, `(batch, 2 points − 1, dims + outputs + 2 waves)`."""
         told = turns(xs, ys)[:, :-1]
         at = self.positions[: told.shape[1]].to(told.dtype)
         return torch.cat([told, at.expand(len(told), -1, -1)], -1)
 
     def copied(self, tokens: Tensor) -> Tensor:
-        """What the first layer makes of the tokens, of the same shape."""
+        """The output of the first layer, of the same shape as the tokens."""
         return tokens + self._read(self.first, tokens, tokens)
 
     def forward(self, xs: Tensor, ys: Tensor) -> Tensor:
@@ -80,14 +80,14 @@ class SeparateModel(Learner):
 
 
 def copy_construction(model: SeparateModel, eta: float, examples: int, sharpness: float = 60.0) -> SeparateModel:
-    """Writes one step of gradient descent into a model that reads inputs and labels apart (Proposition 3 there).
+    """Writes one step of gradient descent into a model with separate tokens for inputs and labels (Proposition 3).
 
-    In the first layer a token looks at the next one and adds its label: what was `(x, 0)` becomes `(x, y)`. All others
-    add zeros. In the second those without an input have no weight, and the rest is Proposition 1.
+    In the first layer a token attends to the next one and adds its label: `(x, 0)` becomes `(x, y)`. All other tokens
+    add zeros. In the second layer tokens without an input have no weight, and the rest is Proposition 1.
 
     **Arguments:**
 
-    - `eta`, `examples`: the step size, and N. `sharpness`: how much more a token looks at the next than at others.
+    - `eta`, `examples`: the step size, and N. `sharpness`: the margin of the attention logit of the next token.
 
     **Returns:** the model.
     """
@@ -99,7 +99,7 @@ def copy_construction(model: SeparateModel, eta: float, examples: int, sharpness
     step = 2 * math.pi / len(model.positions) * torch.arange(1, waves + 1, device=weight.device).to(weight)
     cos, sin = torch.diag(step.cos()), torch.diag(step.sin())
     turn = torch.cat([torch.cat([cos, -sin], 1), torch.cat([sin, cos], 1)])
-    # Attention divides by the root of the width.
+    # Attention divides by the square root of the width.
     look = sharpness * width**0.5 * F.pad(turn, (dims + outputs, 0, dims + outputs, 0))
     _form(model.first).write(torch.diag(is_label), look)
     _form(model.second).write(torch.diag(-eta / examples * is_label), torch.diag(is_input))

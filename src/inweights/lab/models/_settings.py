@@ -13,7 +13,7 @@ from inweights.lab.tasks import Task
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a model is made from. Weights are drawn from torch's generator: seed it before building."""
+    """The settings of a model. `build` draws weights from torch's global generator: seed it before."""
 
     def __post_init__(self) -> None:
         problems = Problems()
@@ -21,15 +21,15 @@ class Settings:
         problems.stop()
 
     def check(self, problems: Problems) -> None:
-        """Notes what is wrong with the settings."""
+        """Adds a problem for each invalid setting."""
 
     def build(self, task: Task, points: int) -> Learner:
-        """A new model for prompts of this task with at most so many points."""
+        """A new model for prompts of this task with at most `points` points."""
         raise NotImplementedError
 
 
 class Shape(NamedTuple):
-    """How large a stack of layers is."""
+    """The size of a stack of layers."""
 
     layers: int
     width: int
@@ -43,16 +43,16 @@ SIZES = {
     "seed": Shape(4, 64, 4),
     "bai": Shape(12, 64, 1),
 }
-"""One dial. The first three are those of Garg et al. 2022; "seed" is the encoder of the project's seed note, "bai" that
-of Bai et al. 2023, whose code names eight heads but never splits them."""
+"""Sizes by name. The first three are those of Garg et al. 2022; "seed" is the encoder of the project's seed note, "bai"
+that of Bai et al. 2023, where the code names eight heads but never splits them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stacked(Settings):
-    """A stack of layers, sized by one dial; a number that is given overrides it.
+    """A stack of layers with a named size; explicit numbers override it.
 
     - `size`: tiny, small, standard (3, 6, 12 layers of width 64, 128, 256; Garg et al. 2022), seed or bai.
-    - `layers`, `width`: where they are not given, what the dial says.
+    - `layers`, `width`: by default those of `size`.
     """
 
     size: str = "tiny"
@@ -61,7 +61,7 @@ class Stacked(Settings):
 
     @property
     def shape(self) -> Shape:
-        """The three numbers, resolved."""
+        """Layers, width and heads, with the defaults of `size`."""
         dial = SIZES[self.size]
         layers = dial.layers if self.layers is None else self.layers
         return dial._replace(layers=layers, width=dial.width if self.width is None else self.width)
@@ -75,9 +75,9 @@ class Stacked(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Sized(Stacked):
-    """A stack with attention in it.
+    """A stack with attention.
 
-    - `heads`: they share the width; where they are not given, what the dial says.
+    - `heads`: the number of heads, which must divide the width; by default that of `size`.
     """
 
     heads: int | None = None
@@ -98,13 +98,13 @@ class Sized(Stacked):
 
 
 def at_least(problems: Problems, least: float, **settings: float) -> None:
-    """Notes every one of these settings that is too small."""
+    """Adds a problem for each of these settings that is too small."""
     for name, value in settings.items():
         problems.unless(value >= least, f"`{name}` is {value}, but must be at least {least}.")
 
 
 def _given(problems: Problems, **settings: int | None) -> None:
-    """Notes every one of these settings that is given, but below 1."""
+    """Adds a problem for each of these settings that is given, but below 1."""
     for name, value in settings.items():
         problems.unless(
             value is None or value >= 1,
@@ -113,7 +113,7 @@ def _given(problems: Problems, **settings: int | None) -> None:
 
 
 def need_numbers(name: str, task: Task) -> None:
-    """Stops where a model that reads vectors is asked to read tokens."""
+    """Raises an error if a model that reads vectors is used for a task over tokens."""
     if task.loss == "tokens":
         raise InputError(f"The model {name} reads vectors, but the task gives tokens: take the model attention-only.")
 

@@ -1,4 +1,4 @@
-"""Predictors: classical algorithms that answer after every prefix of a prompt, all with one signature."""
+"""Predictors: classical algorithms that predict after every prefix of a prompt, all with one signature."""
 
 from inweights.lab.predictors._classical import Classical as Classical
 from inweights.lab.predictors._classical import LinearPredictor as LinearPredictor

@@ -1,4 +1,4 @@
-"""What classical predictors share: settings that are checked, and weights where the answer is linear in the query."""
+"""Base classes of classical predictors: checked settings, and predictions that are linear in the query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inweights._errors import InputError, Problems
 
 @dataclass(frozen=True, kw_only=True)
 class Classical:
-    """A predictor is its settings."""
+    """The base of predictors, which are dataclasses of their settings."""
 
     def __post_init__(self) -> None:
         problems = Problems()
@@ -19,12 +19,12 @@ class Classical:
         problems.stop()
 
     def check(self, problems: Problems) -> None:
-        """Notes what is wrong with the settings."""
+        """Adds a problem for each invalid setting."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearPredictor(Classical):
-    """Answers `⟨w, query⟩`, where `w` is learned from the examples before."""
+    """Predicts `⟨w, query⟩`, with `w` fitted to the examples before."""
 
     def weights(self, xs: Tensor, ys: Tensor) -> Tensor:
         """`(batch, points, dims)`, `(batch, points)` → `(batch, points, dims)`: entry i is `w` after i examples."""
@@ -36,6 +36,6 @@ class LinearPredictor(Classical):
 
 
 def check_width(name: str, width: int, xs: Tensor) -> None:
-    """A setting that is made for inputs of some width meets inputs only now."""
+    """Raises an error if a setting is for another width than that of the inputs."""
     if width != xs.shape[-1]:
         raise InputError(f"`{name}` is for {width} dimensions, but the inputs have {xs.shape[-1]}.")

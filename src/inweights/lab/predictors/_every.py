@@ -1,4 +1,4 @@
-"""Every prefix asked every query: what validation needs."""
+"""Predictions for every query after every prefix, as validation needs them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from inweights.lab.predictors._predictor import Predictor
 
 
 def every_query(predictor: Predictor, xs: Tensor, ys: Tensor, queries: Tensor) -> Tensor:
-    """`(batch, points, points)`: at (i, j) the answer to query j after i examples.
+    """Predictions `(batch, points, points)`: entry (i, j) is that for query j after i examples.
 
-    At once if the predictor has weights; else query by query, each asked of all prefixes.
+    Computed at once if the predictor has weights, else query by query.
     """
     if isinstance(predictor, LinearPredictor):
         return predictor.weights(xs, ys) @ queries.mT

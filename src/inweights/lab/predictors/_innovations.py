@@ -1,7 +1,7 @@
-"""One Cholesky factor for all prefixes: what Gaussian predictors are made from.
+"""One Cholesky factor for all prefixes, for Gaussian predictors.
 
-The factor of the first i examples is a corner of the factor `L` of all of them. So `z = L⁻¹ y`, the surprises of the
-labels one after the other, serves every prefix, and the answer to a query with covariances `k` is the sum of
+The factor of the first i examples is the leading block of the factor `L` of all examples. So `z = L⁻¹ y`, the
+innovations of the labels, serves every prefix, and the prediction for a query with covariances `k` is the sum of
 `(L⁻¹ k)ⱼ zⱼ` over the examples j before.
 """
 
@@ -16,7 +16,7 @@ from inweights._errors import InputError
 def innovations(gram: Tensor, *columns: Tensor) -> list[Tensor]:
     """`L⁻¹ column` for each column, `(batch, points, any)`, where `L Lᵀ = gram`, `(batch, points, points)`.
 
-    In float64: a pivot is what remains of a variance after all examples before, and float32 leaves nothing of it.
+    In float64: a pivot is the variance left after all previous examples, which can be lost to rounding in float32.
     """
     factor, failed = torch.linalg.cholesky_ex(gram.double())
     if failed.any():

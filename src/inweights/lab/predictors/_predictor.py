@@ -1,4 +1,4 @@
-"""What a predictor is: anything that answers after every prefix of a prompt."""
+"""The interface of predictors: predictions after every prefix of a prompt."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from inweights.lab._registry import Registry
 
 @runtime_checkable
 class Predictor(Protocol):
-    """Classical algorithms and trained models alike."""
+    """The common interface of classical algorithms and trained models."""
 
     def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
         """`(batch, points, dims)`, `(batch, points)` → `(batch, points)`.
 
-        Entry i is the answer to `queries[:, i]`, or to `xs[:, i]` if there are none, after the examples 0 … i − 1. It
-        depends on nothing else: not on later examples, nor on its own label.
+        Entry i is the prediction for `queries[:, i]`, or for `xs[:, i]` without queries, after the examples 0 … i − 1.
+        It does not depend on later examples, nor on its own label.
         """
         ...
 

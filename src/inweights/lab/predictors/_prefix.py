@@ -1,4 +1,4 @@
-"""Sums over the examples before each point: what most predictors are made from."""
+"""Sums over the examples before each point, which most predictors need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def moments(xs: Tensor, ys: Tensor) -> Tensor:
 
 
 def counts(xs: Tensor) -> Tensor:
-    """How many examples come before each point, `(points,)`, as numbers to divide by: 1 where there are none."""
+    """The number of examples before each point, `(points,)`, for divisions: 1 where there are none."""
     return torch.arange(xs.shape[1], dtype=xs.dtype, device=xs.device).clamp(min=1)
 
 

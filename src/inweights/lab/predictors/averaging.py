@@ -1,4 +1,4 @@
-"""The mean of `x y`: one step of gradient descent, and what the simplest attention computes."""
+"""The mean of `x y`: one step of gradient descent, as computed by the simplest attention."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from inweights.lab.predictors._prefix import counts, moments
 @PREDICTORS("averaging")
 @dataclass(frozen=True, kw_only=True)
 class Averaging(LinearPredictor):
-    """`w = mean of xᵢ yᵢ` (Garg et al. 2022): right on average if `x ~ N(0, I)`. If `x` is always 1, it is the running
-    mean of the labels."""
+    """`w = mean of xᵢ yᵢ` (Garg et al. 2022): unbiased if `x ~ N(0, I)`. If `x` is always 1, it is the running mean of
+    the labels."""
 
     def weights(self, xs: Tensor, ys: Tensor) -> Tensor:
         return moments(xs, ys) / counts(xs).unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""Bayesian linear regression: not only an answer, also how sure it is."""
+"""Bayesian linear regression, with predictive mean and variance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from inweights.lab.predictors.ridge import ridge_weights
 @PREDICTORS("bayesian")
 @dataclass(frozen=True, kw_only=True)
 class Bayesian(LinearPredictor):
-    """`w ~ N(0, prior² I)`, labels with noise of deviation `noise`. The mean is ridge with `λ = noise² / prior²`."""
+    """`w ~ N(0, prior² I)`, labels with noise of standard deviation `noise`. The mean is ridge regression with
+    `λ = noise² / prior²`."""
 
     noise: float = 1.0
     prior: float = 1.0
@@ -32,7 +33,7 @@ class Bayesian(LinearPredictor):
 
     def predict_variance(self, xs: Tensor, queries: Tensor | None = None) -> Tensor:
         """`(batch, points, dims)` → `(batch, points)`: the variance of the label of each query given the examples
-        before, noise included. Labels do not matter for it."""
+        before, noise included. It does not depend on the labels."""
         X = self.prior * xs.double()
         Q = X if queries is None else self.prior * queries.double()
         gram = X @ X.mT + self.noise**2 * torch.eye(X.shape[1], dtype=X.dtype, device=X.device)

@@ -1,4 +1,4 @@
-"""The best guess when the weights come from a known, finite pool."""
+"""The optimal predictor for weights from a known finite pool."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from inweights.lab.predictors._predictor import PREDICTORS
 @PREDICTORS("dmmse")
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DiscreteMMSE(Classical):
-    """The mean of the pool's answers, each weighted by how likely the examples are under it (Raventós et al. 2023).
+    """The posterior mean of the pool's predictions, weighted by the likelihood of the examples (Raventós et al. 2023).
 
-    `pool` is `(tasks, dims)`, `noise` the deviation of the labels' noise.
+    `pool` is `(tasks, dims)`, `noise` the standard deviation of the labels' noise.
     """
 
     pool: Tensor
@@ -31,7 +31,7 @@ class DiscreteMMSE(Classical):
         problems.unless(self.noise > 0, f"`noise` is {self.noise}, but must be above 0.")
 
     def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
-        """One walk over the examples: likelihoods of the whole pool are `(batch, tasks)`, and stay in the cache."""
+        """One pass over the examples, with the log-likelihoods of the whole pool, `(batch, tasks)`."""
         check_width("pool", self.pool.shape[1], xs)
         pool = self.pool.to(xs).mT.contiguous()
         likely = xs.new_zeros(len(xs), len(self.pool))  # logarithms

@@ -1,6 +1,6 @@
-"""Gradient descent on the examples before, in three forms: plain, GD++ and preconditioned.
+"""Gradient descent on the examples before each point, in three forms: plain, GD++ and preconditioned.
 
-All start from `w = 0` and go down `1/(2N) Σ (⟨w, x⟩ − y)²` over the N examples before, so that a step is
+All start from `w = 0` and minimise `1/(2N) Σ (⟨w, x⟩ − y)²` over the N examples before, so that a step is
 `w ← w + A (b − S w)` with `S = Σ x xᵀ / N` and `b = Σ x y / N`.
 """
 
@@ -26,7 +26,7 @@ def _means(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
 @PREDICTORS("gd")
 @dataclass(frozen=True, kw_only=True)
 class GD(LinearPredictor):
-    """`steps` of plain gradient descent: what a linear attention layer can do per layer (von Oswald et al. 2023)."""
+    """`steps` steps of gradient descent; a linear attention layer can implement one (von Oswald et al. 2023)."""
 
     rate: float = 0.5
     steps: int = 1
@@ -48,10 +48,10 @@ class GD(LinearPredictor):
 class GDPlusPlus(LinearPredictor):
     """GD++ (von Oswald et al. 2023, appendix A.10): with every step the inputs change as well.
 
-    A layer moves labels along the gradient with rate `η`, and at the same time inputs, also the query, by
+    A layer updates labels by a gradient step with rate `η`, and at the same time all inputs, including the query, by
     `x ← (I − γ Σ x xᵀ) x`. After some layers the inputs are `T x` with one matrix `T` for each prefix; so a step is
-    preconditioned by `T²`, and `T ← (I − γ T (Σ x xᵀ) T) T`, which shrinks what is steep. `Σ` is not divided by N: a
-    `γ` suits one N. `rates` and `curvatures` are the `η` and `γ` of each layer.
+    preconditioned by `T²`, and `T ← (I − γ T (Σ x xᵀ) T) T`, which shrinks directions of high curvature. The sum is not
+    divided by N: a `γ` fits one N only. `rates` and `curvatures` are the `η` and `γ` of each layer.
     """
 
     rates: tuple[float, ...]
@@ -80,8 +80,8 @@ class GDPlusPlus(LinearPredictor):
 class PreconditionedGD(LinearPredictor):
     """`w ← w − A ∇` with a matrix `A` for each step: what linear transformers learn (Ahn et al. 2023).
 
-    `matrices` is `(dims, dims)` for one step or `(steps, dims, dims)`. `whitening` makes `A = a Σ⁻¹`, `one_step` the
-    best for a single step.
+    `matrices` is `(dims, dims)` for one step or `(steps, dims, dims)`. `whitening` creates `A = a Σ⁻¹`, `one_step` the
+    best matrix for a single step.
     """
 
     matrices: Tensor
@@ -103,7 +103,7 @@ class PreconditionedGD(LinearPredictor):
 
     @classmethod
     def one_step(cls, covariance: Tensor, examples: int) -> PreconditionedGD:
-        """The best for one step after so many examples, if `x ~ N(0, Σ)` and `w ~ N(0, I)` (their theorem 1)."""
+        """The best matrix for one step on `examples` examples, if `x ~ N(0, Σ)` and `w ~ N(0, I)` (their theorem 1)."""
         values, vectors = torch.linalg.eigh(covariance)
         scale = ((examples + 1) * values + values.sum()) / examples
         return cls(matrices=vectors / scale @ vectors.mT)

@@ -1,8 +1,8 @@
-"""The Lasso, for all prefixes and penalties by one walk along its path.
+"""The Lasso, for all prefixes and penalties, by following its regularisation path.
 
-As the penalty falls, the weights move in straight lines, which break only where a coordinate joins or leaves (Osborne,
-Presnell and Turlach 2000; Efron et al. 2004). So nothing is iterated until it converges: the walk goes from break to
-break, is exact at every penalty, and a small penalty costs no more than the breaks on the way to it.
+The weights are piecewise linear in the penalty, with breaks only where a coordinate becomes active or inactive
+(Osborne, Presnell and Turlach 2000; Efron et al. 2004). The algorithm goes from break to break: it is exact at every
+penalty and needs no convergence, and a small penalty costs only the breaks on the way to it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from inweights.lab.predictors._classical import LinearPredictor
 from inweights.lab.predictors._predictor import PREDICTORS
 from inweights.lab.predictors._prefix import counts, grams, moments
 
-# What is left of a column's square after the active columns, as a share: below this it is taken to be in their span,
-# since what is left may be rounding. Such a column adds nothing that the active ones cannot say.
+# The squared norm of a column after projection on the complement of the active columns, relative to before: below this
+# it counts as being in their span, since the rest may be rounding. Such a column adds nothing to the fit.
 DEPENDENT = 1e-9
 
 
 def lasso_path(xs: Tensor, ys: Tensor, penalties: Sequence[float]) -> Tensor:
-    """The weights that minimise `‖y − X w‖² / 2n + α ‖w‖₁` after each prefix, for each penalty α.
+    """The weights that minimise `‖y − X w‖² / 2n + α ‖w‖₁` for each prefix and each penalty α.
 
     `(batch, points, dims)`, `(batch, points)` → `(penalties, batch, points, dims)`.
     """
@@ -50,7 +50,7 @@ def lasso_path(xs: Tensor, ys: Tensor, penalties: Sequence[float]) -> Tensor:
 class Lasso(LinearPredictor):
     """`min ‖y − X w‖² / 2n + penalty ‖w‖₁`, the objective of scikit-learn, without an intercept (Garg et al. 2022).
 
-    For several penalties at once use `lasso_path`, which takes hardly longer for five than for one.
+    For several penalties use `lasso_path`, which takes hardly longer for five than for one.
     """
 
     penalty: float = 0.01
@@ -63,12 +63,12 @@ class Lasso(LinearPredictor):
 
 
 class _Walk:
-    """Where each problem stands on its path.
+    """The state of each problem on its path.
 
     With `level = n α`, a coordinate is active if its weight is not zero. `table` is `[XᵀX | Xᵀy]`, swept on the active
-    coordinates: it holds, for the two kinds of rows, what is needed to go on as straight lines in the level, `start +
-    level · slope`: the weights of active coordinates, and the correlations `Xᵀ(y − X w)` of the others, which stay
-    within ± level. A coordinate joins where its correlation reaches that bound, and leaves where its weight is zero.
+    coordinates: its rows give linear functions of the level, `start + level · slope`: the weights of active
+    coordinates, and the correlations `Xᵀ(y − X w)` of the others, which stay within ± level. A coordinate becomes
+    active where its correlation reaches that bound, and inactive where its weight is zero.
     """
 
     def __init__(self, gram: Tensor, moment: Tensor) -> None:
@@ -80,11 +80,11 @@ class _Walk:
         self._look()
 
     def _look(self) -> None:
-        """Finds the straight lines from here, and where the first of them breaks."""
+        """Computes the linear functions of this segment, and the level of its next break."""
         dims = self.table.shape[1]
         self.slope = (self.table[..., :dims] @ self.signs.unsqueeze(-1)).squeeze(-1)
         self.start = self.table[..., dims]
-        up, down = 1 - self.slope, 1 + self.slope  # how fast the two bounds come nearer, if positive
+        up, down = 1 - self.slope, 1 + self.slope  # the speed of approach to the two bounds, if positive
         joins = torch.maximum(
             torch.where(up > 0, self.start / up, -torch.inf), torch.where(down > 0, -self.start / down, -torch.inf)
         )
@@ -94,7 +94,7 @@ class _Walk:
         self.next = torch.minimum(first, self.level)
 
     def record(self, levels: Tensor, result: Tensor) -> None:
-        """Writes down the weights of those levels that the next line passes."""
+        """Stores the weights at those levels that lie on the current segment."""
         here = levels[self.problem]
         passed = (self.next.unsqueeze(1) <= here) & (here < self.level.unsqueeze(1))
         for i in passed.any(0).nonzero().flatten().tolist():
@@ -103,10 +103,10 @@ class _Walk:
             result[i, self.problem[on]] = signs * (signs * line).clamp(min=0)
 
     def go(self, last: Tensor) -> bool:
-        """To the next break, where a coordinate joins or leaves. False if all problems have passed their last level."""
+        """Moves to the next break. Returns False if all problems have passed their last level."""
         self.level = self.next
         on = self.level > last[self.problem]
-        if 4 * int(on.sum()) < 3 * len(on):  # the others need no more work
+        if 4 * int(on.sum()) < 3 * len(on):  # drop finished problems
             for name in ("table", "least", "signs", "problem", "level", "start", "slope", "which"):
                 setattr(self, name, getattr(self, name)[on])
         if len(self.problem) == 0:
@@ -119,8 +119,8 @@ class _Walk:
         return True
 
     def _sweep(self, k: Tensor) -> None:
-        """Makes coordinate `k` of each problem active, or undoes it: the sweep operator, which is its own inverse up
-        to signs (Goodnight 1979)."""
+        """Makes coordinate `k` of each problem active, or inactive again, by the sweep operator, which is its own
+        inverse up to signs (Goodnight 1979)."""
         each = torch.arange(len(k), device=k.device).unsqueeze(1)
         row, column = self.table[each, k], self.table.gather(2, k.unsqueeze(1).expand(-1, self.table.shape[1], 1))
         pivot = row.gather(2, k.unsqueeze(1))

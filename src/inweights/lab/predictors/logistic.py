@@ -21,8 +21,8 @@ CONVERGED = 1e-10
 class LogisticPredictor(LinearPredictor):
     """`min Σ log(1 + exp(−y ⟨w, x⟩)) + penalty ‖w‖² / 2`, where a label counts as 1 if it is positive, else as −1.
 
-    Answers are logits `⟨w, x⟩`: their sign is the class, their sigmoid its probability. Bai et al. 2023 compare with
-    this on labels that are signs.
+    Predictions are logits `⟨w, x⟩`: their sign is the class, their sigmoid the probability of 1. Bai et al. 2023
+    compare with this on labels that are signs.
     """
 
     penalty: float = 0.1
@@ -32,7 +32,7 @@ class LogisticPredictor(LinearPredictor):
 
     def weights(self, xs: Tensor, ys: Tensor) -> Tensor:
         batch, points, dims = xs.shape
-        known = earlier(points, xs.device).double()  # (points, points): which examples count in which prefix
+        known = earlier(points, xs.device).double()  # (points, points): which examples belong to which prefix
         X = xs.double() * torch.where(ys > 0, 1.0, -1.0).unsqueeze(-1)
         outer = (X.unsqueeze(-1) * X.unsqueeze(-2)).flatten(2)
         penalty = self.penalty * torch.eye(dims, dtype=X.dtype, device=X.device)
@@ -51,7 +51,7 @@ class LogisticPredictor(LinearPredictor):
             if bool((slope <= CONVERGED * (1 + current)).all()):
                 break
             length = torch.ones_like(slope)
-            for _ in range(30):  # where a whole step would lead uphill, a shorter one
+            for _ in range(30):  # halve steps that would increase the loss
                 reached = loss(w - length.unsqueeze(-1) * step)
                 uphill = reached > current - 0.25 * length * slope + CONVERGED * current
                 if not bool(uphill.any()):

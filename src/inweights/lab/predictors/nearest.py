@@ -26,7 +26,7 @@ class Nearest(Classical):
     def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
         points = xs.shape[1]
         asked = xs if queries is None else queries
-        distances = torch.cdist(asked, xs, compute_mode="donot_use_mm_for_euclid_dist")  # products would cancel
+        distances = torch.cdist(asked, xs, compute_mode="donot_use_mm_for_euclid_dist")  # avoids cancellation
         distances = distances.masked_fill(~earlier(points, xs.device), torch.inf)
         result, where = distances.topk(min(self.neighbours, points), largest=False)
         near = result.isfinite().to(xs.dtype)

@@ -1,4 +1,4 @@
-"""Small networks trained on the examples before: one for each prompt and prefix, many at a time."""
+"""Small networks trained on the examples of each prefix: one for each prompt and prefix, trained in batches."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from inweights.lab._draw import Draw
 from inweights.lab.predictors._classical import Classical
 from inweights.lab.predictors._predictor import PREDICTORS
 
-TOGETHER = 64  # networks on a CPU: their parameters, gradients and the moments of Adam about fit its cache
-START = -1  # a step that no prompts are drawn at: of the same bits, networks would know their inputs
+TOGETHER = 64  # networks per batch on a CPU: parameters, gradients and Adam's moments about fit its cache
+START = -1  # a step of no prompts: with the same random bits, initial weights would depend on the inputs
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's own
 
 
@@ -23,8 +23,9 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's own
 class Network(Classical):
     """Two layers with ReLU, trained by Adam on the mean squared error of the whole prefix (Garg et al. 2022).
 
-    Networks are drawn as torch draws linear layers, from `seed`, one for each prompt of the batch; every prefix starts
-    from it anew. A block of networks is trained as one: a batched product for each layer, the gradient written out.
+    Networks are initialised like torch's linear layers, from `seed`, one for each prompt of the batch; every prefix
+    starts from the same initial weights. Many networks are trained at once by batched products, with explicit
+    gradients.
     """
 
     hidden: int = 100
@@ -38,8 +39,8 @@ class Network(Classical):
         problems.unless(self.rate > 0, f"`rate` is {self.rate}, but must be above 0.")
 
     def start(self, xs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The first layer `(batch, dims + 1, hidden)`, whose last row is its bias, the second `(batch, 1, hidden)`, and
-        its bias `(batch, 1, 1)`."""
+        """The initial weights: the first layer `(batch, dims + 1, hidden)`, with its bias as the last row, the second
+        layer `(batch, 1, hidden)`, and its bias `(batch, 1, 1)`."""
         batch, _, dims = xs.shape
         draw = Draw(self.seed, START, batch, device=xs.device, dtype=xs.dtype)
         low, high = dims**-0.5, self.hidden**-0.5
@@ -54,7 +55,7 @@ class Network(Classical):
         batch, points, _ = xs.shape
         inputs, asked = (pad(v, (0, 1), value=1.0) for v in (xs, xs if queries is None else queries))
         layers, labels = self.start(xs), ys.to(xs.dtype).unsqueeze(-1)
-        # By length, so that the prefixes of a block are about equally long. Without examples the answer is 0.
+        # Sorted by length, so that prefixes in a batch have about equal lengths. Without examples the prediction is 0.
         prompts = torch.arange(batch, device=xs.device).repeat(points - 1)
         lengths = torch.arange(1, points, device=xs.device).repeat_interleave(batch)
         result = xs.new_zeros(batch, points)
@@ -69,7 +70,7 @@ class Network(Classical):
 
     def _train(self, X: Tensor, y: Tensor, share: Tensor, start: list[Tensor]) -> list[Tensor]:
         """The layers after all steps, of networks with examples `X`, `(networks, examples, dims + 1)`, and `y`,
-        `(networks, examples, 1)`, that count `share`, `(networks, examples)`, in the loss."""
+        `(networks, examples, 1)`, weighted by `share`, `(networks, examples)`, in the loss."""
         flat, layers = _joined(start)
         gradient, (dW, dv, db) = _joined(start)
         W, v, b = layers

@@ -1,4 +1,4 @@
-"""Newton's iteration for an inverse: what deep transformers resemble more than gradient descent."""
+"""Newton's iteration for the inverse of the Gram matrix, which deep transformers resemble (Fu et al. 2024)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from inweights.lab.predictors._prefix import grams, moments, times
 class Newton(LinearPredictor):
     """`M ← 2M − M S M` from `M = α S`, then `w = M Xᵀy`, where `S = XᵀX` (Fu et al. 2024).
 
-    `start` is the α: `1/‖S Sᵀ‖` in the Frobenius norm, as in their `code`, or `2/‖S Sᵀ‖` in the spectral norm, as
-    their `paper` writes. The latter is the edge of convergence: along the steepest direction nothing is ever learned,
-    which is why it is not the default.
+    `start` chooses α: `1/‖S Sᵀ‖` in the Frobenius norm, as in their `code`, or `2/‖S Sᵀ‖` in the spectral norm, as in
+    their `paper`. The latter is the limit of convergence: along the direction of the largest eigenvalue nothing is
+    learned, so it is not the default.
     """
 
     steps: int = 3

@@ -1,4 +1,4 @@
-"""Least squares: of all weights that fit best, the shortest."""
+"""Minimum-norm least squares."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from inweights.lab.predictors._predictor import PREDICTORS
 @PREDICTORS("ols")
 @dataclass(frozen=True, kw_only=True)
 class OLS(LinearPredictor):
-    """Minimal-norm least squares, for fewer examples than dimensions and for dependent inputs as well.
+    """Minimum-norm least squares, also for fewer examples than dimensions and for linearly dependent inputs.
 
-    The prefixes are walked once (Greville 1960). `P` is the pseudoinverse of `Σ x xᵀ`, `free` projects on what no
-    example has spanned yet. An example either opens a new direction, along which it is fitted exactly, or corrects the
-    weights by `P x`; both change `P` by the same formula, Joseph's, which keeps it positive under rounding. In float64:
-    `P` is large around as many examples as dimensions.
+    One pass over the examples (Greville 1960). `P` is the pseudoinverse of `Σ x xᵀ`, `free` projects on the complement
+    of the examples' span. An example either adds a new direction, along which it is fitted exactly, or corrects the
+    weights by `P x`; both update `P` by Joseph's formula, which keeps it positive under rounding. In float64, as `P` is
+    large where there are about as many examples as dimensions.
     """
 
     def weights(self, xs: Tensor, ys: Tensor) -> Tensor:
@@ -30,7 +30,7 @@ class OLS(LinearPredictor):
         w = free.new_zeros(batch, dims, 1)
         results = [w]
         for x, y in zip(xs[:, :-1].double().unsqueeze(-1).unbind(1), ys[:, :-1].double().unbind(1), strict=True):
-            new, old = free @ (free @ x), P @ x  # projected twice: once leaves rounding behind
+            new, old = free @ (free @ x), P @ x  # projected twice, against rounding
             length, spread = new.mT @ new, 1 + x.mT @ old
             opens = length > rounding**2 * (x.mT @ x)
             direction = torch.where(opens, new / length, 0)

@@ -1,4 +1,4 @@
-"""Several outputs: any predictor, once for each."""
+"""Predictors for labels with several components: one predictor applied to each component."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inweights.lab.predictors._predictor import PREDICTORS, Predictor
 @PREDICTORS("outputs")
 @dataclass(frozen=True, kw_only=True)
 class Outputs(Classical):
-    """Labels of shape `(batch, points, outputs)`: each output is a prompt of its own for the predictor `of`."""
+    """Labels of shape `(batch, points, outputs)`: each output is a separate prompt for the predictor `of`."""
 
     of: Predictor
 

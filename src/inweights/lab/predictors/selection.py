@@ -1,4 +1,4 @@
-"""Choosing the algorithm in context, in the two ways of Bai et al. 2023: look at the labels first, or try and see."""
+"""Algorithm selection in context, in the two ways of Bai et al. 2023: by a test on the labels, or by validation."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from inweights.lab.predictors.ridge import Ridge
 @PREDICTORS("pretest")
 @dataclass(frozen=True, kw_only=True)
 class PreTest(Classical):
-    """Pre-ICL testing: if every label so far is one of the two `classes`, the predictor `binary`, else `real`.
+    """Pre-ICL testing: the predictor `binary` if every label so far is one of the two `classes`, else `real`.
 
-    Without examples nothing speaks against classes.
+    Without examples, `binary` is used.
     """
 
     binary: Predictor = field(default_factory=LogisticPredictor)
@@ -42,9 +42,9 @@ class PreTest(Classical):
 @PREDICTORS("validation")
 @dataclass(frozen=True, kw_only=True)
 class Validation(Classical):
-    """Post-ICL validation: all of `among` learn from the first `share` of the examples, and the one with the least
-    squared error on the others answers. Among equals the first. What was held out is not learned from in the end, as in
-    the paper.
+    """Post-ICL validation: all predictors in `among` are fitted to the first `share` of the examples, and the one with
+    the least squared error on the others is used; the first one if several are equal. As in the paper, it is not
+    refitted to all examples.
     """
 
     among: tuple[Predictor, ...] = (Ridge(penalty=0.2), Ridge(penalty=5.0))

@@ -18,8 +18,8 @@ from inweights.lab.predictors._prefix import earlier
 class SGD(LinearPredictor):
     """`w ← w − 2 rate (x xᵀ w − y x + penalty w)`, one pass from `w = 0` (Akyürek et al. 2023, theorem 1).
 
-    The errors that the steps see obey a triangular system: each is its label less what the steps before have added.
-    One solve gives all of them, and so the weights after every example.
+    The errors before each step satisfy a triangular system: each is its label minus the contributions of previous
+    steps. One solve gives all errors, and with them the weights after every example.
     """
 
     rate: float = 0.02
@@ -33,7 +33,7 @@ class SGD(LinearPredictor):
         points, step = xs.shape[1], 2 * self.rate
         at = torch.arange(points, device=xs.device, dtype=xs.dtype)
         age = (at.unsqueeze(1) - at - 1).clamp(min=0)
-        kept = earlier(points, xs.device) * (1 - step * self.penalty) ** age  # of a step, at every later point
+        kept = earlier(points, xs.device) * (1 - step * self.penalty) ** age  # of a step, at later points
         errors = torch.linalg.solve_triangular(
             step * (xs @ xs.mT) * kept, ys.to(xs.dtype).unsqueeze(-1), upper=False, unitriangular=True
         )

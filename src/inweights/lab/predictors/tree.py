@@ -1,4 +1,4 @@
-"""A regression tree, grown greedily: the classical rival on tasks that are trees."""
+"""A greedily grown regression tree, for comparison on decision-tree tasks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from inweights.lab.predictors._prefix import earlier
 @PREDICTORS("tree")
 @dataclass(frozen=True, kw_only=True)
 class RegressionTree(Classical):
-    """Every node asks whether one coordinate is above a threshold, so that the squared error falls most (CART).
+    """Every node splits by a threshold on one coordinate, chosen to reduce the squared error most (CART).
 
-    `depth` is at most how many questions are asked; `leaf` is how many examples an answer needs at least. With `signs`
-    only the signs of the inputs are seen, as suits the trees of Garg et al. 2022. Of equally good questions that of the
-    lowest coordinate is asked; scikit-learn draws one.
+    `depth` is the maximal depth; `leaf` is the minimal number of examples in a leaf. With `signs` only the signs of the
+    inputs are used, which fits the trees of Garg et al. 2022. Among equally good splits the lowest coordinate is
+    chosen; scikit-learn chooses at random.
     """
 
     depth: int = 4
@@ -41,7 +41,7 @@ class RegressionTree(Classical):
         return self._answer(data, here, self.depth).to(xs.dtype)
 
     def _answer(self, data: _Data, here: Tensor, depth: int) -> Tensor:
-        """The answers `(batch, points)` of a node that holds, for each prefix, the examples `here`, `(batch, points,
+        """The predictions `(batch, points)` of a node with, for each prefix, the examples `here`, `(batch, points,
         points)`."""
         labels = data.ys.unsqueeze(1)
         total = here.sum(-1)
@@ -54,18 +54,18 @@ class RegressionTree(Classical):
         asked = data.queries.gather(2, coordinate.unsqueeze(-1)).squeeze(-1)
         column = data.columns.gather(1, coordinate.unsqueeze(-1).expand_as(here))  # (batch, points, points)
         value = column.gather(2, (best % here.shape[-1]).unsqueeze(-1))
-        # The threshold lies half way between the examples on its two sides.
+        # The threshold lies half way between the nearest examples on its two sides.
         last = column.masked_fill(~here | (column > value), -torch.inf).amax(-1)
         first = column.masked_fill(~here | (column <= value), torch.inf).amin(-1)
         above = column > value
         low, high = (self._answer(data, here & side, depth - 1) for side in (~above, above))
-        # Labels that are all alike leave nothing to gain but rounding.
+        # If all labels are equal, the gain is only rounding error.
         splits = gain > 1e-14 * (centred.square().sum(-1) + total * mean.square())
         return torch.where(splits, torch.where(asked > (last + first) / 2, high, low), mean)
 
     def _gains(self, data: _Data, here: Tensor, centred: Tensor, total: Tensor) -> Tensor:
-        """`(batch, points, dims × points)`: how far the squared error falls if a node is split by a coordinate at the
-        value of an example. Labels are centred, so those above sum to minus those below."""
+        """`(batch, points, dims × points)`: the reduction of the squared error if a node is split by a coordinate at
+        the value of an example. Labels are centred, so that those above sum to minus those below."""
         below = centred @ data.below
         left = here.double() @ data.below
         right = total.unsqueeze(-1) - left

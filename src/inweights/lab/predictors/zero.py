@@ -1,4 +1,4 @@
-"""Always 0: the error that all others are divided by."""
+"""The predictor that always answers 0. Errors of others are reported relative to its error."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Coincidence(NamedTuple):
 
 
 def coincidence(block: ContextualBlock, prompts: Prompts, *, seed: int = 0) -> Coincidence:
-    """Compares the block with the prompt to the block with the weights that stand for it."""
+    """Compares the block with the prompt to the block with changed weights and without the prompt."""
     context, query, target = prompts
     nothing = without(context)
     with torch.no_grad():

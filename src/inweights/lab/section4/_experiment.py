@@ -1,4 +1,4 @@
-"""The experiment of the paper's section 4: train the one-block transformer, and measure on the way and after."""
+"""The experiment of the paper's section 4: train the one-block transformer, and measure it during and after."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from inweights.lab.section4._finetuning import Finetuning, finetuning
 from inweights.lab.section4._linear import Prompts
 from inweights.lab.section4._one_block import OneBlock, train_block
 
-# What counts as equal: predictions are numbers of size 1, and both sides make some hundred roundings.
+# Tolerances: predictions are of order 1, and both sides make some hundred roundings.
 FLOAT32, FLOAT64, MISS = 1e-4, 1e-10, 1e-2
 
 
 @dataclass(frozen=True)
 class Section4:
-    """All that was measured.
+    """The measurements of the experiment.
 
-    - `steps`, `during`: prompt against weights at some moments of the training, float32.
-    - `exact`: the same after it, float64.
+    - `steps`, `during`: prompt against weights at some steps of the training, float32.
+    - `exact`: the same after the training, float64.
     - `trained`, `untrained`: `‖ΔW_i − ΔW_{i−1}‖`, `i = 1 … n`, on test prompts, shape `(prompts, n)`.
     - `relative`: the median of `‖ΔW‖_F / ‖W‖_F` over test prompts, all examples read.
     - `tuned`: reading examples against training on them.
-    - `seconds`: what the training took, with the measurements on the way.
+    - `seconds`: the duration of the training, including the measurements during it.
     """
 
     settings: OneBlock
@@ -73,7 +73,7 @@ class Section4:
 
 def section4(settings: OneBlock, after: Callable[[int, float], None] | None = None) -> Section4:
     """Runs the experiment; `after(step, loss)` is called with 0 and after every step, with the last test loss."""
-    # Test prompts come from a seed of their own: no training step has seen them.
+    # Test prompts have a separate seed: no training step has seen them.
     test = settings.task.prompts(1000, settings.examples, seed=settings.seed + 1_000_003)
     moments = {round(settings.steps * i / 40) for i in range(41)}
     steps: list[int] = []

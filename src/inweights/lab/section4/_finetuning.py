@@ -18,9 +18,9 @@ class Finetuning(NamedTuple):
     """Test losses after the first i examples, `i = 0 … n`; all of shape `(trials, n+1)`.
 
     - `sgd`: after i steps of SGD on `W`, one example each; one `W` for all queries of a trial.
-    - `implicit`: with `W + ΔW(c_1…c_i)`, where every query has the `ΔW` of its own.
-    - `borrowed`: the control of that: a query with the `ΔW` of another query of the same trial.
-    - `untrained`: the control of SGD: the same in a block that has learned nothing.
+    - `implicit`: with `W + ΔW(c_1…c_i)`, where every query has its own `ΔW`.
+    - `borrowed`: the control for `implicit`: a query with the `ΔW` of another query of the same trial.
+    - `untrained`: the control for `sgd`: the same in an untrained block.
     - `rate`: the learning rate of SGD, the best of `rates` on other trials; `untrained_rate` likewise.
     """
 
@@ -46,8 +46,8 @@ def finetuning(
 ) -> Finetuning:
     """Fine-tuning by SGD on the first i examples against the implicit update of the same examples.
 
-    SGD changes the matrix that `ΔW` changes, and nothing else. Its rate is chosen for the smallest mean loss
-    over the whole curve, on trials of their own.
+    SGD changes the matrix that `ΔW` changes, and nothing else. Its learning rate is chosen for the smallest mean loss
+    over the whole curve, on separate trials.
     """
     rehearsal = task.prompts(trials, examples, seed=seed, step=1, queries=queries)
     prompts = task.prompts(trials, examples, seed=seed, step=2, queries=queries)
@@ -62,7 +62,7 @@ def finetuning(
 
 
 def _implicit_losses(block: ContextualBlock, prompts: Prompts, shift: int) -> Tensor:
-    """With the update of each query itself, or of the one `shift` further on."""
+    """Losses `(trials, n+1)` with the update of each query itself, or of the query `shift` places further on."""
     context, query, target = prompts
     n = context.shape[-2]
     context = context.unsqueeze(1)  # shared by the queries of a trial
@@ -71,7 +71,7 @@ def _implicit_losses(block: ContextualBlock, prompts: Prompts, shift: int) -> Te
     with torch.no_grad():
         out = changes.run(
             block,
-            # The query runs alone: an empty context, so that nothing can leak through it.
+            # The query runs alone, with an empty context, so that no information can leak through it.
             context[..., :0, :].unsqueeze(-3).expand(*batch, 0, context.shape[-1]),
             query.unsqueeze(-2).expand(*batch, query.shape[-1]),
             chunk=4096,
@@ -86,7 +86,7 @@ def _sgd_losses(block: ContextualBlock, prompts: Prompts, rate: float) -> Tensor
     nothing = context[0, :0]
 
     def losses(W: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """Of one trial: `x` `(k, width)`, `y` `(k,)`."""
+        """The losses of one trial; `x` is `(k, width)`, `y` is `(k,)`."""
         out = functional_call(block, {WEIGHT: W}, (nothing.expand(len(x), *nothing.shape), x))
         return (predict(out) - y).square().mean()
 

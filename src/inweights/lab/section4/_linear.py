@@ -14,7 +14,7 @@ class Prompts(NamedTuple):
 
     - `context`: the examples `(x_i, y_i)` as tokens, shape `(..., n, dims + 1)`.
     - `query`: `(x, 0)`, shape `(..., dims + 1)`.
-    - `target`: the label that the query hides, shape `(...)`.
+    - `target`: the label of the query, shape `(...)`.
     """
 
     context: Tensor
@@ -29,10 +29,10 @@ class LinearTask:
     dims: int = 2
 
     def prompts(self, batch: int, examples: int, *, seed: int, step: int = 0, queries: int = 1) -> Prompts:
-        """A batch of prompts that depends on `(seed, step)` alone, so that any batch can be made again.
+        """A batch of prompts that depends on `(seed, step)` alone, so that any batch can be reproduced.
 
-        With `queries > 1` every prompt is asked about that many query points: query and target get one
-        more dimension, `(batch, queries, ...)`.
+        With `queries > 1` every prompt has that many query points: query and target get one more dimension,
+        `(batch, queries, ...)`.
         """
         # An odd multiplier spreads consecutive (seed, step) pairs over all 64 bits.
         mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 1) % 2**63

@@ -43,7 +43,7 @@ class OneBlock:
 
     @property
     def task(self) -> LinearTask:
-        """What the block is trained on."""
+        """The task that the block is trained on."""
         return LinearTask(self.dims)
 
     def make(self) -> ContextualBlock:
@@ -55,13 +55,13 @@ class OneBlock:
 
 
 def predict(output: Tensor) -> Tensor:
-    """The block's answer: the last coordinate of its output, where the query hides its label."""
+    """The block's prediction: the last coordinate of its output, which is the label's place in the query."""
     return output[..., -1]
 
 
 @dataclass
 class BlockTraining:
-    """A trained block and its curve: the loss on the batch of every step."""
+    """A trained block and its training curve: the loss on the batch of every step."""
 
     block: ContextualBlock
     losses: list[float] = field(default_factory=list)

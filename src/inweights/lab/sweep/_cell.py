@@ -1,4 +1,4 @@
-"""`Cell`: one training of a sweep, and what comes of it."""
+"""`Cell`: one training of a sweep, and `Result`: its result."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The name of its folder. It follows from the recipe alone (and from what a file of one's own says that it
-        names something of): another recipe is another cell."""
+        """The name of its folder, which depends only on the recipe (and on the content of the user's own files that it
+        uses)."""
         text = json.dumps(self.recipe.model_dump(mode="json"), sort_keys=True)
         text += "".join(own_modules(self.recipe.make_task(), self.recipe.make_model()))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -37,11 +37,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """What a cell gave.
+    """The result of a cell.
 
-    - `loss`: of training, at its end. `seconds`: of training.
-    - `curve`: the mean error after 0, 1, … examples, on prompts that no training saw.
-    - `message`: why it failed; empty if it did not.
+    - `loss`: the final training loss. `seconds`: the duration of the training.
+    - `curve`: the mean error after 0, 1, … examples, on prompts that no training has seen.
+    - `message`: the reason of a failure; empty without one.
     """
 
     loss: float | None = None
@@ -56,8 +56,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Training:
-    """A cell as work for an engine: its name, the folder of its files, how many prompts to measure on, and the files
-    of one's own that it may need."""
+    """A cell as work for an engine: the cell, the folder of its files, the number of prompts to measure on, and the
+    user's own files that it may need."""
 
     cell: Cell
     key: str
@@ -66,11 +66,11 @@ class Training:
     own: tuple[Own, ...] = ()
 
     def do(self, folder: Path, beat: Beat) -> Result:
-        """Trains and measures. One thread, so that the sums are the same on any machine's cores."""
+        """Trains and measures, in one thread, so that sums do not depend on the number of cores."""
         torch.set_num_threads(1)
         enter(self.own)
         recipe = self.cell.recipe
-        # Who may still be at it is a worker of a sweep that was killed, and about to notice.
+        # A worker of a sweep that was killed may still be training here; it ends soon.
         trained = train(recipe, folder, patience=PATIENCE, after=lambda _: beat())
         result = curves(
             recipe.make_task(),

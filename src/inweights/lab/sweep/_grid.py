@@ -12,9 +12,9 @@ from inweights.lab.training import Recipe, changed
 
 
 def cells(recipe: Recipe, grid: list[str]) -> list[Cell]:
-    """Every combination of `key=value,value,…`, the last key changing fastest. All that is wrong with them at once."""
+    """Every combination of `key=value,value,…`, the last key changing fastest. One error lists all faults."""
     axes = _axes(grid)
-    problems: dict[str, None] = {}  # in order, each once: many cells may have the same
+    problems: dict[str, None] = {}  # in order and without duplicates: many cells may have the same fault
     results: dict[str, Cell] = {}
     for values in itertools.product(*axes.values()):
         chosen = [f"{key}={value}" for key, value in zip(axes, values, strict=True)]
@@ -50,7 +50,7 @@ def _axes(grid: list[str]) -> dict[str, list[str]]:
 
 
 def _value(recipe: Recipe, key: str) -> Any:
-    """What a recipe has under a key with dots."""
+    """The value of a recipe under a dotted key."""
     place: Any = recipe.model_dump(mode="json")
     for part in key.split("."):
         place = place[part]

@@ -1,4 +1,4 @@
-"""Results on disk: one file per cell, with a checksum. What does not fit it is as good as not there."""
+"""Results on disk: one file per cell, with a checksum. A damaged file counts as missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder_of(out: Path, cell: Cell) -> Path:
 
 
 def write(out: Path, cell: Cell, prompts: int, result: Result) -> Path:
-    """The result of a cell that is done, beside all that it depends on."""
+    """Writes the result of a finished cell, together with everything that it depends on."""
     values = _about(cell, prompts) | {"result": dataclasses.asdict(result)}
     return write_atomic(folder_of(out, cell) / NAME, json.dumps(values | {"sha256": _sum(values)}, indent=1) + "\n")
 
@@ -35,7 +35,7 @@ def read(out: Path, cell: Cell, prompts: int) -> Result | None:
         if values.pop("sha256") != _sum(values) or values | _about(cell, prompts) != values:
             return None
         return RESULT.validate_python(values["result"])
-    except (ValueError, KeyError):  # it is not there, or damaged, or of other types
+    except (ValueError, KeyError):  # missing, damaged, or with values of other types
         return None
 
 

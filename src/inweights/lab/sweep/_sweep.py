@@ -1,4 +1,4 @@
-"""The sweep itself: what is done is kept, the rest is given to an engine."""
+"""`sweep`: runs the cells that have no result yet by an engine."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def sweep(
     own: tuple[Own, ...] = (),
     after: Callable[[int], None] = lambda _: None,
 ) -> list[Result]:
-    """The results of the cells, in their order; `after` is told how many there are, whenever there is one more. `own`:
-    files that must be run first.
+    """The results of the cells, in order. `after` is called with the number of results after each new one. `own`: the
+    user's own files, which are run first.
 
-    Killed at any moment it can be called again: cells with a result are not trained again. Failed ones are. On CPUs of
-    one kind the results are the same bit for bit, whatever the engine. One sweep at a time in a folder.
+    A sweep that was killed can be resumed: cells with a result are not trained again, failed ones are. On CPUs of one
+    kind results are the same bit for bit with any engine. Only one sweep at a time can run in a folder.
     """
     run = choose(engine, address)
     folder_for("--out", out)

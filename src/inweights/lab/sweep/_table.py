@@ -12,7 +12,7 @@ from inweights.lab.sweep._store import folder_of
 
 
 def table_rows(out: Path, cells: list[Cell], results: list[Result]) -> list[dict[str, Any]]:
-    """What there is to say of each cell, as plain values."""
+    """The settings and results of each cell, as plain values."""
     return [
         {
             "settings": cell.settings,
@@ -28,7 +28,8 @@ def table_rows(out: Path, cells: list[Cell], results: list[Result]) -> list[dict
 
 
 def write_table(out: Path, cells: list[Cell], results: list[Result]) -> Path:
-    """`results.csv`, a column for each setting and for the error after each number of examples; `results.json`."""
+    """Writes `results.csv`, with a column for each setting and for the error after each number of examples, and
+    `results.json`."""
     result = table_rows(out, cells, results)
     write_atomic(out / "results.json", json.dumps({"cells": result}, indent=1, allow_nan=False) + "\n")
     longest = max(len(r["curve"]) for r in result)

@@ -9,10 +9,10 @@ from inweights.lab._draw import Draw
 
 
 def rotations(draw: Draw, dims: int) -> Tensor:
-    """Orthogonal matrices, all equally likely, `(rows, dims, dims)`.
+    """Orthogonal matrices from the Haar distribution, `(rows, dims, dims)`.
 
-    Columns of a normal matrix, made orthogonal one after the other, are such a matrix (Stewart 1980); each is cleaned
-    twice, against rounding. These are plain products: a factorisation by a library may wait for the device.
+    Gram-Schmidt on the columns of a normal matrix gives such a matrix (Stewart 1980); each column is orthogonalised
+    twice, against rounding. This uses only products: a library's factorisation may synchronise with the device.
     """
     columns = draw.normal(dims, dims)
     basis = columns[:, :, :0]

@@ -1,7 +1,7 @@
-"""Shifts: prompts from another law than a model was trained on.
+"""Shifts: prompts from another distribution than a model was trained on.
 
-Garg et al. 2022 test with most of these, von Oswald et al. 2023 with scaled inputs and weights. Where Garg et al. turn
-a covariance once for a whole test, prompts here are turned each on its own: no result hangs on one direction.
+Garg et al. 2022 test with most of these, von Oswald et al. 2023 with scaled inputs and weights. Garg et al. rotate a
+covariance once for a whole test; here each prompt has its own rotation, so that no result depends on one direction.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from inweights.lab._registry import Registry
 from inweights.lab.tasks._rotations import rotations, skewed_roots
 from inweights.lab.tasks._task import Sample, Task
 
-# What tasks hide of every point, not of a whole prompt.
+# Hidden variables of each point, not of a whole prompt.
 OF_POINTS = ("clean", "logits", "middle")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptShift:
-    """A shift of the inputs; those of something else have their own `sample`."""
+    """The base of shifts. Shifts of the inputs implement `moved`; others override `sample`."""
 
     def __post_init__(self) -> None:
         problems = Problems()
@@ -33,10 +33,10 @@ class PromptShift:
         problems.stop()
 
     def check(self, problems: Problems) -> None:
-        """Notes what is wrong with the settings."""
+        """Adds a problem for each invalid setting."""
 
     def moved(self, draw: Draw, xs: Tensor) -> Tensor:
-        """Other inputs in place of these, `(batch, points, dims)`."""
+        """The inputs that replace `xs`, `(batch, points, dims)`."""
         return xs
 
     def sample(self, task: Task, draw: Draw, points: int) -> Sample:
@@ -96,7 +96,7 @@ class SkewedInputs(PromptShift):
 @SHIFTS("subspace")
 @dataclass(frozen=True, kw_only=True)
 class Subspace(PromptShift):
-    """Inputs are projected to a random subspace with `share` of the dimensions, and keep their mean square."""
+    """Inputs are projected to a random subspace with `share` of the dimensions, and rescaled to their mean square."""
 
     share: float = 0.5
 
@@ -146,7 +146,7 @@ class NoisyLabels(PromptShift):
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(PromptShift):
-    """Shifts that ask for something else than the next point after each prefix."""
+    """The base of shifts with other queries than the next point after each prefix."""
 
     def asked(self, task: Task, draw: Draw, points: int) -> tuple[Tensor, Tensor]:
         """Inputs of the examples and of the queries, both `(batch, points, dims)`."""
@@ -165,7 +165,7 @@ class Asked(PromptShift):
 @SHIFTS("orthants")
 @dataclass(frozen=True, kw_only=True)
 class Orthants(Asked):
-    """The examples of a prompt lie in one random orthant, each query in one of its own."""
+    """The examples of a prompt lie in one random orthant, and each query in its own random orthant."""
 
     def asked(self, task: Task, draw: Draw, points: int) -> tuple[Tensor, Tensor]:
         xs, queries = task.inputs(draw, points), task.inputs(draw, points)
@@ -176,7 +176,7 @@ class Orthants(Asked):
 @SHIFTS("repeated-query")
 @dataclass(frozen=True, kw_only=True)
 class RepeatedQuery(Asked):
-    """The query is one of the examples, chosen at random; before the first there is none, and it is the next input."""
+    """The query is a random one of the examples before it; without examples it is the next input."""
 
     def asked(self, task: Task, draw: Draw, points: int) -> tuple[Tensor, Tensor]:
         xs = task.inputs(draw, points)

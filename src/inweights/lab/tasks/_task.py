@@ -1,4 +1,4 @@
-"""What a task is: a law of prompts, each a new function to be learned from examples."""
+"""The interface of tasks: a task is a distribution of prompts, each with a new function to learn from examples."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Sample(NamedTuple):
     - `xs`: inputs, `(batch, points, dims)`; for tasks over tokens `(batch, points)`, integers.
     - `ys`: labels, `(batch, points)`, or `(batch, points, outputs)` if there are several. Point i is the query after
       the examples 0 … i − 1, for every i.
-    - `hidden`: what was drawn and is to be inferred: `ys` without noise under `clean`, the weights under `w`, …
-    - `queries`, `answers`: what is asked after each prefix instead of the next point, and its label; else None.
-    - `scored`: `(batch, points)`, true where there is something to know; a training leaves the others out. None: all.
+    - `hidden`: latent variables: `ys` without noise under `clean`, the weights under `w`, …
+    - `queries`, `answers`: other inputs to predict after each prefix than the next point, and their labels; or None.
+    - `scored`: `(batch, points)`, true where the label can be predicted; training ignores other points. None: all.
     """
 
     xs: Tensor
@@ -37,18 +37,18 @@ class Sample(NamedTuple):
 
     @property
     def target(self) -> Tensor:
-        """What is to be predicted after each prefix."""
+        """The labels to predict after each prefix."""
         return self.ys if self.answers is None else self.answers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A task has inputs and labels, drawn one after the other, so that other inputs can be put in between.
+    """The base of tasks. Inputs and labels are drawn separately, so that a shift can replace the inputs.
 
     `dims` is the width of the inputs.
 
     - `loss`: "squared"; "logistic" where labels are 1 and −1; "tokens" where they are integers.
-    - `pointwise`: a label is a function of its own input, and noise; only then can other inputs be put in.
+    - `pointwise`: a label is a function of its own input, and noise; only then can a shift replace the inputs.
     - `linear`: that function is `⟨w, x⟩`.
     """
 
@@ -70,45 +70,45 @@ class Task:
         problems.stop()
 
     def check(self, problems: Problems) -> None:
-        """Notes what is wrong with the settings."""
+        """Adds a problem for each invalid setting."""
 
     @property
     def outputs(self) -> int:
-        """How many numbers a label has; for tasks over tokens how many tokens there are."""
+        """The number of components of a label; for tasks over tokens, the size of the vocabulary."""
         return 1
 
     @property
     def power(self) -> float:
         """The loss of always answering 0, by which losses are divided.
 
-        That is the mean square of a label without noise (of each of its numbers, if there are several); log 2 for
-        logistic losses; the logarithm of the vocabulary for tokens. There is no default but for the logistic loss.
+        That is the mean square of a label without noise (of each component, if there are several); log 2 for logistic
+        losses; the logarithm of the size of the vocabulary for tokens. Only the logistic loss has a default.
         """
         assert self.loss == "logistic"
         return math.log(2)
 
     def inputs(self, draw: Draw, points: int) -> Tensor:
-        """`(batch, points, dims)`; standard normal unless the task says otherwise."""
+        """Draws inputs, `(batch, points, dims)`; standard normal unless a task overrides this."""
         return draw.normal(points, self.dims)
 
     def labels(self, draw: Draw, xs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Labels of these inputs, under functions drawn for each prompt, and what is hidden."""
+        """Labels of these inputs under a function drawn for each prompt, and the latent variables."""
         raise NotImplementedError
 
     def sample(self, draw: Draw, points: int, *, active: Tensor | int | None = None) -> Sample:
-        """A batch. Of the inputs only the first `active` coordinates are not zero, if it is given (a curriculum)."""
+        """Draws a batch. If `active` is given (a curriculum), inputs are zero after the first `active` coordinates."""
         xs = curtail(self.inputs(draw, points), active)
         ys, hidden = self.labels(draw, xs)
         return Sample(xs, ys, hidden)
 
 
 def curtail(xs: Tensor, active: Tensor | int | None) -> Tensor:
-    """Inputs `(..., dims)` with zeros after the first `active` coordinates; as they are if it is None."""
+    """Inputs `(..., dims)` with zeros after the first `active` coordinates; unchanged if it is None."""
     return xs if active is None else xs * (torch.arange(xs.shape[-1], device=xs.device) < active)
 
 
 def constants(values: Sequence[float], draw: Draw) -> Tensor:
-    """Numbers as a tensor on the device of a draw, made there: a copy from the host cannot be part of a CUDA graph."""
+    """Numbers as a tensor, created on the device of a draw: a copy from the host cannot be part of a CUDA graph."""
     return torch.stack([torch.full((), value, dtype=draw.dtype, device=draw.device) for value in values])
 
 

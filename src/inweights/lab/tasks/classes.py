@@ -30,9 +30,9 @@ class Sign(Task):
 @TASKS("logistic")
 @dataclass(frozen=True, kw_only=True)
 class Logistic(Task):
-    """1 with the probability `σ(⟨w, x⟩)`, else −1: a logistic model, among the ones that Bai et al. 2023 treat.
+    """1 with the probability `σ(⟨w, x⟩)`, else −1: a logistic model, one of those in Bai et al. 2023.
 
-    `w ~ N(0, scale² I / dims)`, so that a logit has the spread `scale`. `clean` is the mean of a label.
+    `w ~ N(0, scale² I / dims)`, so that a logit has the standard deviation `scale`. `clean` is the mean of a label.
     """
 
     scale: float = 2.0

@@ -1,4 +1,4 @@
-"""Functions of functions."""
+"""Compositions of functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inweights.lab._draw import Draw
 from inweights.lab.tasks._task import TASKS, Task
 
 FIRST = ("kernel", "linear", "quadratic", "relu", "sparse", "tree")
-# Their labels grow with their inputs and have random signs, so that the power follows from that of the inputs alone.
+# Their labels are homogeneous in the inputs and have random signs, so that their power follows from that of the inputs.
 SECOND = ("hetero", "linear", "relu", "sparse")
 
 
@@ -23,8 +23,8 @@ SECOND = ("hetero", "linear", "relu", "sparse")
 class Composition(Task):
     """`y = g(f_1(x), …, f_m(x))`: each f a function of the task `first`, scaled to power 1, g one of the task `second`.
 
-    This is composition as in Li et al. 2023, *Dissecting Chain-of-Thought*: `middle`, the m values between the two, is
-    what a chain of thought would spell out; the rest that is hidden is of g. `steps` is m.
+    This is composition as in Li et al. 2023, *Dissecting Chain-of-Thought*: `middle`, the m intermediate values, is
+    what a chain of thought would contain; the other latent variables are those of g. `steps` is m.
     """
 
     first: str = "linear"

@@ -1,7 +1,7 @@
-"""Linear regression on inputs that are not spread evenly: their covariance is fixed, and turned at random.
+"""Linear regression on anisotropic inputs, with a fixed, randomly rotated covariance.
 
-Which way it is turned follows from `which` alone, not from the seed of the prompts: tests of a model need the
-covariance that it was trained on.
+The rotation depends only on `which`, not on the seed of the prompts: tests of a model need the covariance that it was
+trained on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from inweights.lab.tasks.linear import Linear
 
 @dataclass(frozen=True, kw_only=True)
 class Turned(Linear):
-    """What both have: `x ~ N(0, Σ)` with `Σ = U diag(roots²) Uᵀ`."""
+    """The common base: `x ~ N(0, Σ)` with `Σ = U diag(roots²) Uᵀ`."""
 
     which: int = 0
 
@@ -61,7 +61,7 @@ class Skewed(Turned):
 @TASKS("rotated")
 @dataclass(frozen=True, kw_only=True)
 class Rotated(Turned):
-    """`w ~ N(0, Σ⁻¹)`: Ahn et al. 2023. All directions matter as much for labels, and have to be found."""
+    """`w ~ N(0, Σ⁻¹)`: Ahn et al. 2023. All directions contribute equally to the labels."""
 
     dims: int = 5
     eigenvalues: tuple[float, ...] = (1.0, 1.0, 0.25, 0.0625, 1.0)

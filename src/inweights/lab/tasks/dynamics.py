@@ -18,7 +18,7 @@ from inweights.lab.tasks._task import TASKS, Sample, Task, curtail
 @TASKS("dynamics")
 @dataclass(frozen=True, kw_only=True)
 class Dynamics(Task):
-    """The input is a state; the label is what is observed of the next one: Li et al. 2023.
+    """The input is a state; the label is the observation of the next state: Li et al. 2023.
 
     `x_{t+1} = A x_t + noise` from `x_0 = 0`, and `y_t = C x_{t+1}` with `observed` numbers. A is a normal matrix,
     rescaled to the spectral radius `radius`; C is normal with the variance `1 / observed`. `clean` is `C A x_t`.
@@ -42,13 +42,13 @@ class Dynamics(Task):
 
     @property
     def power(self) -> float:
-        """In the long run; earlier labels are smaller, since states begin at 0."""
+        """The stationary mean square of a label; earlier labels are smaller, since states begin at 0."""
         return self.noise**2 * _growth(self.dims, self.radius) / self.observed
 
     def sample(self, draw: Draw, points: int, *, active: Tensor | int | None = None) -> Sample:
         step = _systems(draw, self.dims, self.radius)
         seen = draw.normal(self.observed, self.dims) / math.sqrt(self.observed)
-        # Noise in the first coordinates alone would still reach the others: both sides of A are curtailed.
+        # Noise in the first coordinates alone would still reach the others: rows and columns of A are set to zero.
         step = curtail(curtail(step, active).mT, active).mT
         noise = self.noise * curtail(draw.normal(points, self.dims), active)
         state, states = torch.zeros_like(noise[:, 0]), []
@@ -65,7 +65,7 @@ class Dynamics(Task):
 def spectral_radius(matrices: Tensor) -> Tensor:
     """The largest absolute eigenvalue of each of `(batch, n, n)`, as the limit of `‖Aᵏ‖^(1/k)` at k = 2²⁰.
 
-    Squaring needs products alone; eigenvalues would be computed on the host.
+    Repeated squaring needs only matrix products; eigenvalues would be computed on the host.
     """
     logarithm = torch.zeros_like(matrices[:, 0, 0])
     for doubled in range(21):
@@ -83,9 +83,9 @@ def _systems(draw: Draw, dims: int, radius: float) -> Tensor:
 
 @functools.cache
 def _growth(dims: int, radius: float) -> float:
-    """The mean of `Σ ‖Aᵏ‖²` over k ≥ 1: how much larger the states are than their noise.
+    """The mean over systems of `Σ ‖Aᵏ‖²` over k ≥ 1: the ratio of the state's power to that of its noise.
 
-    It has no simple form; this is the mean of 2,048 systems. The sum is doubled until nothing is added.
+    It has no simple closed form; this is the mean of 2,048 systems. The number of terms is doubled until convergence.
     """
     power = _systems(Draw(0, -1, 2048, dtype=torch.float64), dims, radius)
     total = power.mT @ power

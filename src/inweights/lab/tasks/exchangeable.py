@@ -1,7 +1,7 @@
-"""Sequences in which order says nothing: every input is 1, and labels are drawn around one hidden number.
+"""Exchangeable sequences: every input is 1, and labels are drawn around one hidden number.
 
-The best answer is a shrunken mean of the labels so far, which makes these the sequences on which Falck et al. 2024 ask
-whether a model is Bayesian.
+The best prediction is a shrunken mean of the labels so far. Falck et al. 2024 test on these sequences whether a model
+is Bayesian.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from inweights.lab.tasks._task import TASKS, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Exchangeable(Task):
-    """The inputs of both."""
+    """The common base, with inputs that are all 1."""
 
     dims: int = 1
 
@@ -32,7 +32,7 @@ class Exchangeable(Task):
 @TASKS("bernoulli")
 @dataclass(frozen=True, kw_only=True)
 class Bernoulli(Exchangeable):
-    """1 with a probability from U(0, 1), else 0; learned by squared loss, so that answers are probabilities."""
+    """1 with a probability from U(0, 1), else 0; trained with squared loss, so that predictions are probabilities."""
 
     @property
     def power(self) -> float:

@@ -17,7 +17,7 @@ from inweights.lab.tasks.linear import Linear
 class Hetero(Linear):
     """`w ~ N(0, diag(1, 1/4, 1/9, …))`, `x ~ N(0, I)`: Li et al. 2023, *Transformers as Algorithms*.
 
-    The best answer is a ridge regression that knows which coordinates matter.
+    The best predictor is a ridge regression with a penalty for each coordinate.
     """
 
     @property
@@ -26,7 +26,7 @@ class Hetero(Linear):
 
     @property
     def variances(self) -> tuple[float, ...]:
-        """Of each weight: the diagonal of the prior's covariance."""
+        """The variance of each weight: the diagonal of the prior covariance."""
         return tuple(i**-2.0 for i in range(1, self.dims + 1))
 
     def prior(self, draw: Draw, xs: Tensor) -> Tensor:

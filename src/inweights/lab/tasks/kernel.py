@@ -19,8 +19,9 @@ class Kernel(Task):
     """Functions with the covariance `exp(-‖x - x′‖² / 2ℓ²)`, where ℓ is `length` times the root of `dims`.
 
     They are sums of random Fourier features (Rahimi and Recht 2007), new ones for each prompt. A Cholesky factor of the
-    covariance would give the process itself; but close points make it singular in float32, and it waits for the device.
-    The covariance of the features is exact for any number of them, and the law is nearly normal for many.
+    covariance would give an exact Gaussian process, but it is singular in float32 if points are close, and synchronises
+    with the device. The covariance of the features is exact for any number of them, and the distribution is nearly
+    normal for many.
     """
 
     length: float = 1.0

@@ -19,8 +19,8 @@ from inweights.lab.tasks.linear import dot
 class MixedNoise(Task):
     """`w ~ N(0, I / dims)`, and the noise of a prompt is one of `levels`: Bai et al. 2023.
 
-    No single ridge regression is best on all of them: the learner has to choose one, from the examples. The text lists
-    these levels; the code of the paper adds 0.
+    No single ridge regression is best at all levels: the learner has to infer the level from the examples. The text of
+    the paper lists these levels; its code adds 0.
     """
 
     levels: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0)

@@ -17,8 +17,8 @@ from inweights.lab.tasks.linear import Linear
 class Noisy(Linear):
     """`y = scale · (⟨w, x⟩ + noise)`: Garg et al. 2022, who scale labels back to a mean square of `dims`.
 
-    Their code divides by the spread of the whole batch. This divides by its expectation, so that no prompt depends on
-    the others. Without `renormalise` it is `linear` with noise.
+    Their code divides by the standard deviation of the whole batch. This divides by its expectation, so that no prompt
+    depends on the others. Without `renormalise` it is `linear` with noise.
     """
 
     noise: float = 1.0
@@ -30,7 +30,7 @@ class Noisy(Linear):
 
     @property
     def level(self) -> float:
-        """The standard deviation of the noise that is left in a label."""
+        """The standard deviation of the noise in a scaled label."""
         return self.noise * self.scale
 
     @property

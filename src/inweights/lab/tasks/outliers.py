@@ -1,4 +1,4 @@
-"""Linear regression among examples that say nothing about it: Park et al. 2024."""
+"""Linear regression with outliers, which carry no information about the function: Park et al. 2024."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from inweights.lab.tasks.linear import dot
 
 @dataclass(frozen=True, kw_only=True)
 class Outliers(Task):
-    """`y = ⟨w, x⟩`, but each point is replaced with the probability `share`, as `outlier` says.
+    """`y = ⟨w, x⟩`, but each point is replaced by an outlier with the probability `share`; `outlier` marks these.
 
     The paper leaves the replaced points out of its losses. The power is that of the others.
     """
@@ -52,8 +52,8 @@ class Outliers(Task):
 class OrthogonalOutliers(Outliers):
     """Outliers lie in a plane that is orthogonal to `w`, one plane for each prompt, at a distance of √dims.
 
-    The label of one is the first coordinate of another such vector, where the paper has the whole vector. In its code
-    the plane is orthogonal to another `w`, drawn anew, and the outliers of a prompt are all the same.
+    The label of an outlier is the first coordinate of another such vector; in the paper it is the whole vector. In its
+    code the plane is orthogonal to another, newly drawn `w`, and the outliers of a prompt are all the same.
     """
 
     def check(self, problems: Problems) -> None:
@@ -86,5 +86,5 @@ def _unit(vectors: Tensor) -> Tensor:
 
 
 def _without(vectors: Tensor, unit: Tensor) -> Tensor:
-    """What is left of `(batch, dims)` beside the direction of unit vectors."""
+    """The component of `(batch, dims)` orthogonal to unit vectors."""
     return vectors - (vectors * unit).sum(1, keepdim=True) * unit

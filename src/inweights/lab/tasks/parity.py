@@ -18,8 +18,8 @@ from inweights.lab.tasks.sparse import subset
 class Parity(Task):
     """The product of `kept` coordinates of inputs 1 and −1: Park et al. 2024.
 
-    Every prompt has its own set of coordinates. The code of the paper draws one set for a whole batch, which makes
-    neighbours dependent.
+    Every prompt has its own set of coordinates. The code of the paper draws one set for a whole batch, so that prompts
+    are not independent.
     """
 
     dims: int = 10

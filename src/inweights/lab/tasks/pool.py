@@ -16,11 +16,11 @@ from inweights.lab.tasks.linear import Linear
 @TASKS("pool")
 @dataclass(frozen=True, kw_only=True)
 class Pool(Linear):
-    """`w` is one of `size` vectors, which were themselves drawn from N(0, I): Raventós et al. 2023.
+    """`w` is one of `size` vectors, which are themselves drawn from N(0, I): Raventós et al. 2023.
 
-    Which vectors these are follows from `which` alone, not from the seed of the prompts: tests of a model need the pool
-    that it was trained on. With `fresh` every prompt has a new `w`, for tests beyond the pool. The power is that of all
-    pools together; a small one may be off.
+    The pool depends only on `which`, not on the seed of the prompts: tests of a model need the pool that it was trained
+    on. With `fresh` every prompt has a new `w`, for tests outside the pool. The power is the expectation over pools;
+    that of a small pool may differ.
     """
 
     dims: int = 8
@@ -44,4 +44,4 @@ class Pool(Linear):
     def prior(self, draw: Draw, xs: Tensor) -> Tensor:
         if self.fresh:
             return draw.normal(self.dims)
-        return self._drawn(draw.integers(self.size), draw.device, draw.dtype)  # of a large pool only those in use
+        return self._drawn(draw.integers(self.size), draw.device, draw.dtype)  # only the vectors in use

@@ -15,7 +15,7 @@ from inweights.lab.tasks.linear import dot
 @TASKS("quadratic")
 @dataclass(frozen=True, kw_only=True)
 class Quadratic(Task):
-    """`y = Σ w_i x_i² / √3`, `w, x ~ N(0, I)`: Garg et al. 2022. The root brings it to the scale of `linear`."""
+    """`y = Σ w_i x_i² / √3`, `w, x ~ N(0, I)`: Garg et al. 2022. The factor gives it the scale of `linear`."""
 
     @property
     def power(self) -> float:

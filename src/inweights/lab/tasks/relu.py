@@ -18,7 +18,7 @@ from inweights.lab.tasks.linear import dot
 class Relu(Task):
     """`y = √(2 / width) · Σ v_j max(0, ⟨u_j, x⟩)`, all weights standard normal: Garg et al. 2022.
 
-    The root brings it to the scale of `linear`.
+    The factor gives labels the scale of `linear`.
     """
 
     width: int = 100

@@ -1,4 +1,4 @@
-"""Repeated random tokens: what induction heads are made for."""
+"""Repeated random tokens: a task for induction heads."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from inweights.lab.tasks._task import TASKS, Loss, Sample, Task
 @TASKS("repeats")
 @dataclass(frozen=True, kw_only=True)
 class Repeats(Task):
-    """A random sequence of `shortest` to `longest` tokens, over and over; labels are the next tokens.
+    """A random sequence of `shortest` to `longest` tokens, repeated; labels are the next tokens.
 
-    Olsson et al. 2022 repeat 25 tokens. If all sequences are as long, looking back by a fixed distance is enough; let
-    lengths differ to ask for induction. From the point `begins` on the next token has been seen before.
+    Olsson et al. 2022 repeat 25 tokens. If all sequences have the same length, looking back by a fixed distance is
+    enough; varying lengths require induction. From the point `begins` on, the next token has been seen before.
     """
 
     dims: int = 1
@@ -48,11 +48,11 @@ class Repeats(Task):
         return math.log(self.vocabulary)
 
     def sample(self, draw: Draw, points: int, *, active: Tensor | int | None = None) -> Sample:
-        """Tokens have no coordinates to leave out: `active` changes nothing."""
+        """Draws a batch. `active` has no effect, as tokens have no coordinates."""
         once = draw.integers(self.vocabulary, self.longest)
         begins = self.shortest + draw.integers(self.longest - self.shortest + 1)
         place = torch.arange(points + 1, device=draw.device) % begins.unsqueeze(1)
         tokens = once.gather(1, place)
-        # At point i the next token stands at i + 1, which repeats the first one once it is `begins`.
+        # At point i the label is the token at i + 1, which repeats the first token from `begins` on.
         known = torch.arange(1, points + 1, device=draw.device) >= begins.unsqueeze(1)
         return Sample(tokens[:, :-1], tokens[:, 1:], {"begins": begins, "clean": tokens[:, 1:]}, scored=known)

@@ -19,9 +19,9 @@ from inweights.lab.tasks._task import TASKS, Sample, Task, curtail
 class Retrieval(Task):
     """First `pairs` new keys with their values, then keys again, drawn at random; all on the sphere of radius √dims.
 
-    With one point more than `pairs` this is the vector retrieval of Park et al. 2024 (64 pairs), with more points it
-    asks several times, as MQAR does (Arora et al. 2024). `source` says at which point a key was new; only later points
-    can be answered.
+    With one point more than `pairs` this is the vector retrieval of Park et al. 2024 (64 pairs); more points give
+    several queries, as in MQAR (Arora et al. 2024). `source` is the point where a key first occurred; only later points
+    can be predicted.
     """
 
     pairs: int = 16

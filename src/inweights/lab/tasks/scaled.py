@@ -17,7 +17,7 @@ from inweights.lab.tasks.linear import Linear
 class Scaled(Linear):
     """`w ~ N(0, spread² I)`, `x ~ N(0, I)`: Akyürek et al. 2023, who write τ for `spread` and σ for `noise`.
 
-    The best answer is a ridge regression with the penalty σ²/τ².
+    The best predictor is ridge regression with the penalty σ²/τ².
     """
 
     spread: float = 1.0

@@ -1,4 +1,4 @@
-"""Labels of other functions: what nothing can be learned from."""
+"""Labels of unrelated functions: a control from which nothing can be learned."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from inweights.lab.tasks.uniform import Uniform
 @TASKS("shuffled")
 @dataclass(frozen=True, kw_only=True)
 class Shuffled(Uniform):
-    """As `uniform`, but every label is of a function of its own, as if labels were shuffled among prompts.
+    """Like `uniform`, but every label has its own function, as if labels were shuffled among prompts.
 
-    Inputs and labels keep their laws; examples say nothing about the query. For controls: whoever learns something
-    here, learned it from the inputs alone.
+    Inputs and labels keep their distributions, but examples carry no information about the query's label. For controls:
+    what a model learns here, it learns from the inputs alone.
     """
 
     linear: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Linear regression with few weights that are not zero."""
+"""Linear regression with few nonzero weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inweights.lab.tasks.linear import Linear
 def subset(draw: Draw, xs: Tensor, size: int) -> Tensor:
     """A random set of coordinates for each prompt, `(batch, size)`.
 
-    Those that are zero in all inputs come last: while a curriculum leaves coordinates out, functions of them would be
+    Coordinates that are zero in all inputs are chosen last: functions of those that a curriculum leaves out would be
     constant.
     """
     used = (xs != 0).any(1)
@@ -26,7 +26,7 @@ def subset(draw: Draw, xs: Tensor, size: int) -> Tensor:
 @TASKS("sparse")
 @dataclass(frozen=True, kw_only=True)
 class Sparse(Linear):
-    """`w` has `kept` standard normal coordinates, at random places, and zeros: Garg et al. 2022."""
+    """`w` has `kept` standard normal coordinates at random places, and zeros elsewhere: Garg et al. 2022."""
 
     kept: int = 3
 

@@ -17,7 +17,7 @@ from inweights.lab.tasks._task import TASKS, Task
 class Tree(Task):
     """A full tree that tests the sign of a random coordinate at each node; leaves are N(0, 1): Garg et al. 2022.
 
-    Node k has the children 2k + 1, for a coordinate that is not positive, and 2k + 2.
+    Node k has the children 2k + 1, where the coordinate is not positive, and 2k + 2, where it is.
     """
 
     depth: int = 4

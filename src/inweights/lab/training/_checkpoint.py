@@ -1,4 +1,4 @@
-"""Files of a training: where it stands, what it gave, and how it went. Each is whole or not there."""
+"""Files of a training: checkpoint, trained model and metrics. Files are written atomically."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHECKPOINT, MODEL, METRICS = "checkpoint.safetensors", "model.safetensors", "met
 
 
 def write(path: Path, tensors: dict[str, Tensor], recipe: Recipe, **about: Any) -> Path:
-    """Tensors, with the recipe and other plain values beside them; also what files of one's own it was made with."""
+    """Writes tensors with the recipe, other plain values, and the user's own files that the recipe needs."""
     if own := own_modules(recipe.make_task(), recipe.make_model()):
         about["own"] = own
     metadata = {"inweights": __version__, "recipe": recipe.model_dump_json(), "about": json.dumps(about)}
@@ -39,7 +39,7 @@ WHAT = "The checkpoint"
 
 
 class About(BaseModel):
-    """The plain values beside the tensors that commands rely on; there may be others."""
+    """The metadata that commands rely on; there may be further values."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     own: list[str] = []
@@ -53,13 +53,13 @@ class About(BaseModel):
 
 
 def read_tensors(path: Path, fix: str = AGAIN) -> tuple[dict[str, Tensor], Recipe, dict[str, Any]]:
-    """What `write` wrote. A damaged file is refused with a sentence that ends with what to do about it."""
+    """Reads what `write` wrote. The error message for a damaged file ends with `fix`."""
     header, tensors = read_safetensors(path, WHAT, fix=fix)
     return tensors, *_about(path, header, fix)
 
 
 def read_about(path: Path, fix: str = AGAIN) -> tuple[Recipe, dict[str, Any]]:
-    """The recipe and the plain values alone."""
+    """Reads the recipe and the plain values only, without tensors."""
     return _about(path, read_safetensors_header(path, WHAT, fix=fix), fix)
 
 
@@ -67,7 +67,7 @@ def _about(path: Path, header: Header, fix: str) -> tuple[Recipe, dict[str, Any]
     if not {"recipe", "about"} <= header.metadata.keys():
         raise InputError(f"{str(path)!r} holds no recipe: it was not written by a training of this lab.")
     recipe = parse_json(header.metadata["recipe"], f"The recipe in {str(path)!r}", fix=fix)
-    # The loss of a training that had nothing left to do is NaN.
+    # The loss is NaN if a training had no steps left.
     about = parse_json(header.metadata["about"], f"The description in {str(path)!r}", fix=fix, finite=False)
     try:
         About.model_validate(about)
@@ -85,16 +85,16 @@ def _about(path: Path, header: Header, fix: str) -> tuple[Recipe, dict[str, Any]
 
 
 def check_model(folder: Path) -> None:
-    """Stops if the trained model in this folder is damaged; it may be missing."""
+    """Raises an error if the trained model in this folder is damaged; it may be missing."""
     if (folder / MODEL).is_file():
         read_about(folder / MODEL, "delete it to go on")
 
 
 def resume(run: Run, folder: Path) -> dict[str, Any]:
-    """Goes on where the training in this folder stopped, if there is one; gives what was said of it then."""
+    """Loads the checkpoint in this folder, if there is one, into the run; returns its plain values."""
     path = folder / CHECKPOINT
     if not path.is_file():
-        if (folder / MODEL).is_file():  # its checkpoint was deleted, or the disk was full
+        if (folder / MODEL).is_file():  # the checkpoint was deleted, or the disk was full
             _same(read_about(folder / MODEL, "delete it to go on")[0], run.recipe, folder)
         return {}
     tensors, recipe, about = read_tensors(path, "delete it to begin anew")
@@ -115,7 +115,7 @@ def resume(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def _same(recipe: Recipe, asked: Recipe, folder: Path) -> None:
-    """Stops where a folder holds the work of another recipe than is asked for."""
+    """Raises an error if a folder holds a training with another recipe."""
     if recipe != asked:
         differ = [k for k in Recipe.model_fields if getattr(recipe, k) != getattr(asked, k)]
         raise InputError(
@@ -125,9 +125,9 @@ def _same(recipe: Recipe, asked: Recipe, folder: Path) -> None:
 
 
 def load_trained(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
-    """A trained model from its file, in float32, with its recipe and what was measured of it."""
+    """A trained model from its file, in float32, with its recipe and its measurements."""
     tensors, recipe, about = read_tensors(path)
-    with torch.device("meta"):  # without memory: only whether they fit
+    with torch.device("meta"):  # needs no memory
         shapes = {name: t.shape for name, t in build(recipe).state_dict().items()}
     if shapes != {name: t.shape for name, t in tensors.items()}:
         raise InputError(f"{str(path)!r} does not fit its own recipe: it is damaged.")

@@ -21,12 +21,12 @@ from inweights.lab.training._schedule import rate
 from inweights.theory import not_finite
 
 SAVE_SECONDS = 30.0
-DIVERGED = 1e6  # in units of always answering 0: no training that goes well is ever here
+DIVERGED = 1e6  # in units of the loss of always answering 0; far above that of any successful training
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a training stands: `loss` is the mean since the last report, in units of the zero predictor's."""
+    """The progress of a training: `loss` is the mean since the last report, in units of the zero predictor's loss."""
 
     step: int
     steps: int
@@ -36,9 +36,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training gave: the model, its last loss, its seconds (also those before it was resumed), how fast it went
-    this time (not a number if there was nothing left to do), where its files are, and whether this is the process that
-    speaks, if there are several.
+    """The result of a training: the model, its last loss, its seconds (including those before it was resumed), its
+    speed in this run (NaN if no steps were left), the path of its files, and whether this is the process that reports,
+    if there are several.
     """
 
     model: Learner
@@ -50,7 +50,7 @@ class Trained:
 
 
 class StoppedError(Exception):
-    """A training that was asked to stop, and has saved where it stands."""
+    """Raised when a training was stopped on request, after a checkpoint was saved."""
 
     def __init__(self, step: int, steps: int, folder: Path) -> None:
         super().__init__(f"Stopped after step {step} of {steps}; all of it is saved in {str(folder)!r}.")
@@ -70,12 +70,12 @@ def train(
     after: Callable[[Progress], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Trained:
-    """Trains by a recipe, or goes on with what stopped in this folder; `after` is called every `every` steps.
+    """Trains by a recipe, or resumes the training in this folder; `after` is called every `every` steps.
 
-    Killed at any moment it can be called again, and on a CPU gives the same weights bit for bit: batches depend on
-    their step alone, and a checkpoint holds everything else. Once `stop` answers yes, it saves and raises
-    `StoppedError`. One process (or group of them) at a time: a second one waits for `patience` seconds, calls
-    `waiting` meanwhile, and is refused.
+    A training that was killed can be resumed at any point; on a CPU the weights are then the same bit for bit: batches
+    depend only on their step, and a checkpoint holds everything else. Once `stop` returns True, a checkpoint is saved
+    and `StoppedError` raised. Only one process (or group of processes) can train in a folder: a second one waits for
+    `patience` seconds, calling `waiting` meanwhile, and then raises an error.
     """
     processes = Processes(device)
     run = Run(recipe, processes, compiled=compiled)
@@ -146,7 +146,7 @@ def _trained(
 
 
 def _check(run: Run, step: int, folder: Path) -> None:
-    """Stops before weights are saved that are no numbers: the loss of a step says nothing of what it did to them."""
+    """Raises an error before non-finite weights are saved: the loss of a step does not include its own update."""
     if not_finite(dict(run.model.named_parameters())):
         raise _diverged("The weights became infinite", step, run.recipe, folder)
 

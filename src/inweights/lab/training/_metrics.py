@@ -1,4 +1,4 @@
-"""How a training went, as JSON lines; for TensorBoard too, where it is installed."""
+"""Metrics of a training as JSON lines, and for TensorBoard where it is installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGAIN = "delete it to go on"
 
 
 class Metrics:
-    """Lines of `step`, `loss`, `rate` and `tasks_per_second`. After a resume, later lines than the step are dropped."""
+    """Writes lines of `step`, `loss`, `rate` and `tasks_per_second`. On resuming, lines after `step` are dropped."""
 
     def __init__(self, path: Path, step: int) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class Metrics:
 
 
 def read(path: Path) -> list[dict[str, float]]:
-    """The lines of a file; one that a crash cut short is left out, and so is what is no line of numbers."""
+    """The lines of a file. Incomplete lines and lines that are not numbers are left out."""
     if not path.is_file():
         return []
     results = []

@@ -1,4 +1,4 @@
-"""How weights move: Adam for all of them, or Muon for the matrices inside and Adam for the rest."""
+"""Optimisers: Adam for all parameters, or Muon for the inner matrices and Adam for the rest."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from torch import Tensor, nn
 from inweights._errors import InputError
 from inweights.lab.training._recipe import Recipe
 
-# Where a matrix reads or writes the data, rows are no directions among equals; and what decays a state is no matrix.
+# Not for Muon: matrices that read or write the data, the rows of which are not equivalent directions, and decay rates,
+# which are not linear maps.
 EDGES = ("read_", "positions", "embedding", "log_rate", "conv")
 
 
 class Optimiser:
-    """One step for all parameters, their rate given as a tensor; its state as plain tensors with names."""
+    """An optimiser of all parameters with the learning rate as a tensor, and its state as named tensors."""
 
     def __init__(self, model: nn.Module, recipe: Recipe) -> None:
         named = dict(model.named_parameters())
@@ -28,7 +29,7 @@ class Optimiser:
             raise InputError(f"`optimiser` is muon, but {recipe.model.kind} has no matrices for it: take adam.")
         self.on_gpu = next(iter(named.values())).is_cuda
         rest = {n: p for n, p in named.items() if n not in inside}
-        # Biases and norms are not pulled to zero: they are no directions.
+        # No weight decay for biases and norms.
         groups = [
             {"params": [p for p in rest.values() if (p.ndim > 1) is decays], "weight_decay": recipe.decay * decays}
             for decays in (True, False)
@@ -45,14 +46,14 @@ class Optimiser:
         self.muon = Muon({n: named[n] for n in inside}, recipe.decay)
 
     def step(self, rate: Tensor, overflow: Tensor | None = None) -> None:
-        """`overflow`: 1 where gradients are no numbers, so that nothing must move."""
+        """Updates the parameters, unless `overflow` is 1: then gradients are not finite, and nothing changes."""
         if self.on_gpu:
             self.lr.copy_(rate)
         else:
             for group in self.adam.param_groups:
                 group["lr"] = rate.item()
         if overflow is not None:
-            # As GradScaler says it to a fused optimiser, which has no typed attribute for it.
+            # The interface of GradScaler to fused optimisers, which have no typed attribute for it.
             self.adam.grad_scale, self.adam.found_inf = None, overflow  # type: ignore[attr-defined]
         self.adam.step()
         self.muon.step(rate, overflow)
@@ -73,7 +74,7 @@ class Optimiser:
             m.copy_(state[f"muon.{k}"])
 
     def forget(self) -> None:
-        """Back to the state before the first step, in place: a CUDA graph goes on with the same tensors."""
+        """Resets the state to that before the first step, in place, as a CUDA graph keeps using the same tensors."""
         for values in self.adam.state.values():
             for value in values.values():
                 value.zero_()
@@ -82,10 +83,10 @@ class Optimiser:
 
 
 class Muon:
-    """Steps of equal size in all directions of a matrix (Jordan et al. 2024): momentum, its singular values made one.
+    """Muon (Jordan et al. 2024): the update of a matrix is its momentum with all singular values set to about one.
 
-    Matrices of one shape are one tensor. Updates are scaled to the size of Adam's (Liu et al. 2025), so that both can
-    share a rate.
+    Matrices of one shape are stacked in one tensor. Updates are scaled to the size of Adam's (Liu et al. 2025), so that
+    both can share a learning rate.
     """
 
     def __init__(self, matrices: dict[str, nn.Parameter], decay: float, momentum: float = 0.95) -> None:
@@ -108,13 +109,13 @@ class Muon:
 
 
 def orthogonal(G: Tensor, steps: int = 5) -> Tensor:
-    """The nearest matrix with all singular values near one, by a Newton-Schulz iteration; `(n, a, b)`."""
+    """The nearest matrices with all singular values near one, by a Newton-Schulz iteration; `(n, a, b)`."""
     X = G.bfloat16() if G.is_cuda else G.clone()
     tall = X.shape[-2] > X.shape[-1]
     X = X.mT if tall else X
     X = X / (X.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(steps):
         S = X @ X.mT
-        # The quintic whose slope at 0 is steep: it lifts small singular values fast and leaves them near one.
+        # A quintic with a steep slope at 0: it raises small singular values quickly and keeps them near one.
         X = torch.baddbmm(X, torch.baddbmm(S, S, S, beta=-4.7750, alpha=2.0315), X, beta=3.4445)
     return (X.mT if tall else X).to(G.dtype)

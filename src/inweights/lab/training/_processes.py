@@ -1,4 +1,4 @@
-"""Several processes on one training, through accelerate; one alone needs none of it."""
+"""Training with several processes by accelerate, which a single process does not need."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from inweights._errors import InputError
 
 
 class Processes:
-    """This process among those that were launched together: `accelerate launch --num_processes 2 -m inweights lab train
-    … --device cuda`, or, where there is no GPU, `torchrun --nproc_per_node 2 -m inweights lab train …`.
+    """This process among those launched together: `accelerate launch --num_processes 2 -m inweights lab train …
+    --device cuda`, or, without a GPU, `torchrun --nproc_per_node 2 -m inweights lab train …`.
 
-    Each draws its own rows of the same batch, so that any number of them trains on the same prompts.
+    Each process draws its own rows of the same batch, so that any number of processes trains on the same prompts.
     """
 
     def __init__(self, device: str) -> None:
@@ -35,18 +35,18 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this one writes the files."""
+        """Whether this process writes the files."""
         return self.rank == 0
 
     def wrapped(self, model: nn.Module) -> Any:
-        """The model, its gradients averaged over all processes."""
+        """The model, with gradients averaged over all processes."""
         return model if self._accelerator is None else self._accelerator.prepare_model(model)
 
     def mean(self, value: Tensor) -> Tensor:
-        """Over all processes."""
+        """The mean of a value over all processes."""
         return value if self._accelerator is None else self._accelerator.reduce(value, "mean")
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Waits until all processes have reached this point."""
         if self._accelerator is not None:
             self._accelerator.wait_for_everyone()

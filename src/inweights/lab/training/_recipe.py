@@ -1,4 +1,4 @@
-"""`Recipe`: everything that decides what a training gives, as a small file."""
+"""`Recipe`: all settings that determine the result of a training, as a small TOML file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from inweights.lab.tasks import TASKS, Task
 
 
 class Strict(BaseModel):
-    """No key that is not known, no value that is converted in silence, nothing that changes."""
+    """A frozen model without unknown keys or implicit conversions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Kind(BaseModel):
-    """A task or a model: its kind, and its settings beside it."""
+    """A task or a model: its kind, and its settings as extra fields."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
     kind: str
@@ -36,7 +36,7 @@ class Kind(BaseModel):
 
 
 class Curriculum(Strict):
-    """Easy prompts first: from so many dimensions and points to all of them, over this share of the steps."""
+    """Easy prompts first: from `dims` and `points` to all dimensions and points, over a share of the steps."""
 
     dims: int = Field(ge=1)
     points: int = Field(default=0, ge=0, description="0: all of them from the start")
@@ -47,17 +47,18 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Recipe(Strict):
-    """What is trained on what, and how.
+    """A training: the task, the model, and the settings of the optimisation.
 
-    - `points`: of a prompt, the last query included. `batch`: prompts a step, over all processes.
-    - `warmup`, `cooldown`: shares of the steps over which the rate goes up from 0, and down to 0 (`trapezoid`).
+    - `points`: the number of points in a prompt, the last query included. `batch`: prompts per step, over all
+      processes.
+    - `warmup`, `cooldown`: shares of the steps over which the learning rate rises from 0, and falls to 0 (`trapezoid`).
     - `target`: the labels as they are, or without their noise (`clean`).
-    - `objective`: the mean of the losses at all points, or of their logarithms. Where little can be known yet, losses
-      are large and say little: logarithms make the points count alike, as long as they are above `floor` (1 is the
-      error of nobody's guess): what is below it is good enough.
-    - `precision` is that of the products; weights and optimiser are float32. To fit a function exactly takes digits:
-      the gradient of a good model in bfloat16 can have a cosine of 0.1 with the true one, in float16 it has 1.
-    - `average`: of the last weights, over about so many steps; 0 keeps the last ones alone.
+    - `objective`: the mean of the losses at all points, or of their logarithms. Losses are large after few examples,
+      where little can be predicted; logarithms give all points the same weight, as long as their loss is above `floor`
+      (in units of the error of always answering 0).
+    - `precision`: that of matrix products; weights and optimiser are float32. An exact fit needs precision: the
+      gradient of a good model in bfloat16 can have a cosine of 0.1 with the true one; in float16 it is 1.
+    - `average`: average the weights over about this many last steps; 0 keeps the last weights.
     """
 
     task: Kind
@@ -89,7 +90,7 @@ class Recipe(Strict):
         return MODELS.make(self.model.kind, **self.model.settings)
 
     def checked(self) -> Recipe:
-        """Itself, if its task and model can be made and fit together."""
+        """Returns the recipe if its task and model can be created and fit together; raises an error otherwise."""
         problems, task, model = Problems(), None, None
         try:
             task = self.make_task()
@@ -100,7 +101,7 @@ class Recipe(Strict):
         except InputError as error:
             problems.unless(False, str(error))
         if task is not None and model is not None:
-            try:  # without memory: only whether they fit
+            try:  # on the meta device, which needs no memory
                 with torch.device("meta"):
                     built = model.build(task, self.points)
                     if not is_own(task):
@@ -129,7 +130,7 @@ class Recipe(Strict):
 
 
 def parse(values: dict[str, Any], where: str) -> Recipe:
-    """A recipe from plain values; all that is wrong with them in one error, a sentence each."""
+    """A recipe from plain values. Raises one error that lists all faults, one sentence each."""
     betas = values.get("betas")
     if isinstance(betas, list):  # TOML and JSON have no tuples
         values = values | {"betas": tuple(betas)}
@@ -144,7 +145,7 @@ def parse(values: dict[str, Any], where: str) -> Recipe:
 
 
 def _parts_faults(values: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with the task and the model of a recipe that has other faults."""
+    """The faults of the task and the model of a recipe that has other faults too."""
     for key, kinds in (("task", TASKS), ("model", MODELS)):
         settings = values.get(key)
         if isinstance(settings, dict) and isinstance(settings.get("kind"), str):
@@ -174,7 +175,7 @@ def recipe_names() -> list[str]:
 
 
 def read(name_or_path: str, settings: list[str] | None = None) -> Recipe:
-    """A recipe by its name, or from a TOML file, with some values replaced as by `changed`: also such as it lacks."""
+    """A recipe by name or from a TOML file, with some values replaced or added as by `changed`."""
     path = Path(name_or_path) if name_or_path.endswith(".toml") else RECIPES / f"{name_or_path}.toml"
     if not path.is_file():
         if path.parent == RECIPES:
@@ -193,7 +194,7 @@ def read(name_or_path: str, settings: list[str] | None = None) -> Recipe:
 def changed(recipe: Recipe, settings: list[str], where: str = "--set") -> Recipe:
     """A recipe with some values replaced, given as `key=value`; keys may have dots: `model.layers=3`.
 
-    `where` they were given is what errors begin with.
+    Error messages begin with `where`.
     """
     return parse(_merged(recipe.model_dump(), settings), where)
 

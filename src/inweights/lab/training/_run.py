@@ -1,4 +1,4 @@
-"""`Run`: a training in progress. One step is tensors in, tensors out, so that a GPU can replay it as one graph."""
+"""`Run`: a training in progress. A step uses only tensors on the device, so that a GPU can replay it as one graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOW = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Run:
-    """The model, its optimiser, and the number of steps made: all that a checkpoint holds.
+    """The model, its optimiser, and the number of completed steps: the content of a checkpoint.
 
     `total` is the sum of the losses since it was last read.
     """
@@ -47,26 +47,26 @@ class Run:
         on_gpu = self.device.type == "cuda"
         self._compiled = on_gpu if compiled is None else compiled
         if self._compiled:
-            # Block by block: they are alike, so one is compiled for all of them, and a run starts soon. Many kernels
-            # are too small to fill a GPU: those that do not wait for each other become one.
+            # Block by block: they have the same structure, so that one compilation serves all, and a run starts
+            # quickly. Many kernels are too small to fill a GPU: independent ones are combined.
             options: dict[str, Any] = {"combo_kernels": True} if on_gpu else {}
             for block in getattr(self.model, "blocks", [self.model]):
                 block.compile(dynamic=False, options=options)
         self._answers: Any = processes.wrapped(self.model)
-        small = self._compiled and processes.count == 1  # and what is around the blocks: dozens of kernels for scalars
+        small = self._compiled and processes.count == 1  # also the code around the blocks: dozens of kernels on scalars
         fused: Callable[..., Any] = partial(torch.compile, dynamic=False) if small else lambda f: f
         self._rate = fused(lambda step: rate(recipe, step))
         self._objective = fused(self._measured)
         self._advance: Callable[[], None] | None = None if on_gpu and processes.count == 1 else self._one_step
 
     def advance(self) -> None:
-        """One step: draw a batch, go down its gradient."""
+        """One training step: draws a batch and updates the parameters."""
         if self._advance is None:
             self._advance = self._captured()
         self._advance()
 
     def mean_loss(self, steps: int) -> float:
-        """The mean loss of the last `steps` steps, over all processes; counts anew from here."""
+        """The mean loss of the last `steps` steps, over all processes; resets the sum."""
         result = self.processes.mean(self.total.clone()).item() / steps
         self.total.zero_()
         return result
@@ -83,7 +83,7 @@ class Run:
         self.optimiser.step(self._rate(self.step), self.scaler.overflow if self.scaler else None)
         if self.averaged is not None:
             with torch.no_grad():
-                # A plain mean at first: what the training began with is not to linger.
+                # A plain mean at first, so that the initial weights do not bias the average.
                 share = 1 / (self.step + 1).clamp(max=self.recipe.average).float()
                 for mean, p in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
                     mean.lerp_(p, share)
@@ -91,7 +91,7 @@ class Run:
         self.step += 1
 
     def _loss(self) -> tuple[Tensor, Tensor]:
-        """What to go down, and the mean loss, which is told, of the batch of this step."""
+        """The objective to minimise, and the mean loss to report, on the batch of this step."""
         recipe, local = self.recipe, self.recipe.batch // self.processes.count
         first = self.processes.rank * local
         draw = Draw(recipe.seed, self.step, local, first=first, device=self.device, compiled=self._compiled)
@@ -104,23 +104,23 @@ class Run:
         return results
 
     def _measured(self, answers: Tensor, sample: Sample, points: Tensor) -> tuple[Tensor, Tensor]:
-        """What to go down, and the mean loss, of answers on a batch whose first `points` count."""
+        """The objective and the mean loss of predictions on a batch, over its first `points` points."""
         recipe, local = self.recipe, self.recipe.batch // self.processes.count
         sums, counts = point_losses(recipe, self.task.loss, answers.float(), sample)
-        # Of all processes: each divides its own sum by the same number, and the mean over them is that of the batch.
+        # Over all processes: each divides its own sum by the same number, so that their mean is that of the batch.
         counts = self.processes.mean(counts * (torch.arange(len(sums), device=sums.device) < points))
         mean = (sums * (counts > 0)).sum() / counts.sum().clamp_min(1 / self.processes.count) / self.task.power
         if recipe.objective == "mean":
             return mean, mean.detach()
-        # The gradient of the logarithm of each point's loss: what is small already counts as much as what is large.
+        # The gradient of the logarithm of each point's loss: small losses have the same weight as large ones.
         size = self.processes.mean(sums.detach()).clamp_min(recipe.floor * self.task.power * local)
         return (sums / size * (counts > 0)).sum() / (counts > 0).sum().clamp_min(1), mean.detach()
 
     def _captured(self) -> Callable[[], None]:
-        """The step as a CUDA graph. What it takes to capture it leaves no trace: all state is put back."""
+        """The step as a CUDA graph. All state is restored after the capture."""
         kept = {name: value.clone() for name, value in self.state().items()} if int(self.step) else None
         total = self.total.clone()
-        before = [t.detach().clone() for t in self._tensors()]  # a graph of clones would remember another stream
+        before = [t.detach().clone() for t in self._tensors()]  # detached: an autograd graph would keep its stream
         side = torch.cuda.Stream(self.device)
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
@@ -147,7 +147,7 @@ class Run:
         return [*self.model.parameters(), *averaged, *scaler, self.step]
 
     def state(self) -> dict[str, Tensor]:
-        """All of it, by name. What the optimiser has not yet, it does not save."""
+        """All state as named tensors; state that the optimiser has not created yet is left out."""
         results = {f"model.{n}": t for n, t in self.model.state_dict().items()}
         if self.averaged is not None:
             results |= {f"average.{n}": t for n, t in self.averaged.state_dict().items()}
@@ -158,7 +158,7 @@ class Run:
         return results | {"step": self.step}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Goes on from there."""
+        """Restores a state."""
         for prefix, module in (("model.", self.model), ("average.", self.averaged)):
             if module is not None:
                 module.load_state_dict({n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)})
@@ -170,14 +170,15 @@ class Run:
 
 
 def build(recipe: Recipe) -> Learner:
-    """The untrained model: the same seed gives the same weights, whatever was drawn before."""
+    """The untrained model. Its weights depend only on the seed, not on the global random state."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         return recipe.make_model().build(recipe.make_task(), recipe.points)
 
 
 def point_losses(recipe: Recipe, kind: str, answers: Tensor, sample: Sample) -> tuple[Tensor, Tensor]:
-    """The sum of the losses at each point, and of how many prompts it is; both `(k,)`, for the last k points."""
+    """The sum over prompts of the losses at each point, and the number of prompts in it; both `(k,)`, for the last k
+    points."""
     k = answers.shape[1]
     clean = recipe.target == "clean" and "clean" in sample.hidden
     target = (sample.hidden["clean"] if clean else sample.ys)[:, -k:]

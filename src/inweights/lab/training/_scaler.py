@@ -1,4 +1,4 @@
-"""Gradients in float16: scaled so that small ones are not swallowed, and left out where large ones were."""
+"""Loss scaling for float16: gradients are scaled against underflow, and steps with overflow are skipped."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 
 class Scaler:
-    """What `torch.amp.GradScaler` does, without asking the device: so it can be part of a CUDA graph.
+    """Like `torch.amp.GradScaler`, but without synchronising with the device, so that it can be part of a CUDA graph.
 
-    `overflow` is 1 where the last gradients were no numbers: the step must then do nothing. The scale is halved after
-    that, and doubled after so many steps without.
+    `overflow` is 1 if the last gradients were not finite: the step must then do nothing. The scale is halved after an
+    overflow, and doubled after `patience` steps without one.
     """
 
     def __init__(self, device: torch.device, patience: int = 500) -> None:
@@ -20,7 +20,7 @@ class Scaler:
         self.patience = patience
 
     def backward(self, objective: Tensor, model: nn.Module) -> None:
-        """The gradients of the objective itself, in the parameters."""
+        """Computes the unscaled gradients of the objective in the parameters, and sets `overflow`."""
         (objective * self.scale).backward()
         grads = [p.grad for p in model.parameters() if p.grad is not None]
         self.overflow.zero_()

@@ -1,4 +1,4 @@
-"""What changes from step to step, as tensors: a CUDA graph knows no numbers but those on the device."""
+"""Schedules of learning rate and curriculum, computed as tensors on the device, as CUDA graphs require."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inweights.lab.training._recipe import Recipe
 
 
 def rate(recipe: Recipe, step: Tensor) -> Tensor:
-    """The rate at a step, counted from 0; up to it over the warm-up, then as the schedule says."""
+    """The learning rate at a step, counted from 0: a linear warm-up, then the schedule of the recipe."""
     done = step.double() / recipe.steps
     after = ((done - recipe.warmup) / (1 - recipe.warmup)).clamp(min=0)
     shape = {
@@ -25,7 +25,7 @@ def rate(recipe: Recipe, step: Tensor) -> Tensor:
 
 
 def active(recipe: Recipe, dims: int, step: Tensor) -> tuple[Tensor, Tensor]:
-    """How many dimensions and points a prompt has at a step of the curriculum."""
+    """The number of dimensions and of points of a prompt at a step of the curriculum."""
     whole = torch.full_like(step, dims), torch.full_like(step, recipe.points)
     if recipe.curriculum is None:
         return whole

@@ -1,4 +1,4 @@
-"""The zoo: trained models that come with the package, one file each with its recipe and its measured quality."""
+"""The zoo: trained models in the package, one file each with its recipe and its measured errors."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ ZOO = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """The models that are here; those with another seed than 0 as `NAME@SEED`."""
+    """The names of all models in the zoo; `NAME@SEED` for seeds other than 0."""
     return sorted(p.stem for p in ZOO.glob("*.safetensors"))
 
 
 def seeds(name: str) -> list[int]:
-    """The seeds with which a recipe was trained for the zoo."""
+    """The seeds of a recipe in the zoo."""
     return sorted(int(seed or 0) for base, _, seed in (n.partition("@") for n in names()) if base == name)
 
 
 def seeded(name: str, seed: int) -> Learner | None:
-    """The model of a recipe as it is today, trained with this seed, if it is here."""
+    """The model of the current form of a recipe with this seed; None if it is not in the zoo."""
     file = name if seed == 0 else f"{name}@{seed}"
     if file not in names():
         return None
@@ -35,7 +35,7 @@ def seeded(name: str, seed: int) -> Learner | None:
 
 
 def find(name_or_path: str) -> Path:
-    """The file of a trained model: a folder or file that `lab train` wrote, or else of the zoo by its name."""
+    """The file of a trained model: from a folder or file that `lab train` wrote, or from the zoo by its name."""
     outside = Path(name_or_path)
     if outside.is_dir() and (outside / MODEL).is_file():
         return outside / MODEL
@@ -64,10 +64,10 @@ def find(name_or_path: str) -> Path:
 
 
 def trained(name_or_path: str) -> tuple[Learner, Recipe, dict[str, Any]]:
-    """A trained model, its recipe, and what was measured of it."""
+    """A trained model, its recipe, and its measurements."""
     return load_trained(find(name_or_path))
 
 
 def about(name_or_path: str) -> dict[str, Any]:
-    """What was measured of it, without reading its weights."""
+    """The measurements of a trained model, without reading its weights."""
     return read_about(find(name_or_path))[1]

@@ -1,4 +1,4 @@
-"""Putting a trained model into the zoo: rounded if it is large, then measured, so that its quality is what is kept."""
+"""Adds a trained model to the zoo: large models are rounded first, and errors are measured after rounding."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from inweights.lab._curves import curves
 from inweights.lab.training._checkpoint import METRICS, MODEL, load_trained, write
 from inweights.lab.training._metrics import read
 
-# Parameters from which on a model is kept in half precision: in float16, whose three digits more its answers keep.
-HALF, LARGE = 180_000, 1_000_000  # from the second on in bfloat16
+# Models with at least `HALF` parameters are stored in float16, which has three bits more than bfloat16.
+HALF, LARGE = 180_000, 1_000_000  # with at least `LARGE` in bfloat16
 
 
 def rounded(model: torch.nn.Module) -> torch.dtype:
-    """Rounds a model, if it is large, to what it will be kept in."""
+    """Rounds a large model in place to the dtype that it is stored in, and returns that dtype."""
     size = sum(p.numel() for p in model.parameters())
     dtype = torch.bfloat16 if size >= LARGE else torch.float16 if size >= HALF else torch.float32
     for p in model.parameters():
@@ -25,9 +25,9 @@ def rounded(model: torch.nn.Module) -> torch.dtype:
 
 
 def keep(folder: Path, name: str, into: Path, *, prompts: int = 6400, device: str = "cpu") -> dict[str, Any]:
-    """Writes what `lab train` left in `folder` as `into/name.safetensors`; returns what is told about it there.
+    """Writes the model that `lab train` left in `folder` as `into/name.safetensors`; returns its metadata.
 
-    `quality` is the model's mean error after 0, 1, … examples, after rounding; `curve` its loss in training.
+    `quality` is the mean error of the rounded model after 0, 1, … examples; `curve` is its training loss.
     """
     model, recipe, about = load_trained(folder / MODEL)
     dtype = rounded(model)

@@ -1,6 +1,6 @@
-"""Transformers learn in-context by gradient descent (von Oswald et al. 2023): what is written down, and exact.
+"""Transformers learn in-context by gradient descent (von Oswald et al. 2023): exact constructions.
 
-What trained models do is in `gradient_descent_trained`.
+Claims about trained models are in `trained` and `layers`.
 """
 
 # The order is that of the claims in the paper.

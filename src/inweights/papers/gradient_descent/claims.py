@@ -1,6 +1,6 @@
-"""Transformers learn in-context by gradient descent (von Oswald et al. 2023): what is written down, and exact.
+"""Transformers learn in-context by gradient descent (von Oswald et al. 2023): exact constructions.
 
-What trained models do is in `gradient_descent_trained`.
+Claims about trained models are in `trained` and `layers`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ QUERIES = 16
 STEPS = (1, 2, 5)
 ETA = 3.0
 GAMMA = 0.18
-"""About as large as what trained models have, says the paper."""
+"""About the size of that in trained models, according to the paper."""
 
 
 def drawn(trial: Trial, outputs: int = 1) -> tuple[Tensor, Tensor]:
     """Prompts of linear functions in double, `(prompts * QUERIES, N + 1, 10)`, `(prompts * QUERIES, N + 1, outputs)`:
-    each has the same examples for several queries, as one answer alone may be right by chance."""
+    each has the same examples for several queries, as a single prediction may be correct by chance."""
     draw = trial.draw(trial.size(16, 128), dtype=torch.float64)
     inputs = Uniform(dims=D).inputs(draw, N + QUERIES)
     examples = inputs[:, None, :N].expand(-1, QUERIES, -1, -1)
@@ -43,7 +43,7 @@ def drawn(trial: Trial, outputs: int = 1) -> tuple[Tensor, Tensor]:
 
 
 def last(predictor: Predictor, xs: Tensor, ys: Tensor) -> Tensor:
-    """The answers of a predictor of one label at the last point, for each of several: `(batch, 1, outputs)`."""
+    """The predictions of a single-output predictor at the last point, for each output: `(batch, 1, outputs)`."""
     return Outputs(of=predictor).predict_prefixes(xs, ys)[:, -1:]
 
 
@@ -56,13 +56,13 @@ def farthest(difference: Tensor) -> list[float]:
 @claim("oswald-construction", OSWALD, "Proposition 1", exact=True, cost=(2, 3))
 @torch.no_grad()
 def construction(trial: Trial) -> Measurement:
-    """There are weights with which K layers of linear self-attention answer as K steps of gradient descent from zero.
+    """There are weights with which K layers of linear self-attention compute K steps of gradient descent from zero.
 
-    Measured: for each prompt the largest difference between the answers to its queries, for K = 1, 2 and 5 and for
-    labels of 1 and of 8 numbers.
+    Measured: for each prompt the largest difference between the predictions for its queries, for K = 1, 2 and 5 and for
+    labels with 1 and with 8 components.
 
-    Control: the same weights in one layer fewer; and the step of the project's first notes, whose demo divides by the
-    sum of squared scores instead of N.
+    Control: the same weights in one layer fewer; and the step of the project's first notes, where the demo divides by
+    the sum of squared scores instead of N.
 
     Settings: 10 dimensions, 10 examples, inputs U(−½, ½), 16 prompts of 16 queries (full: 128), η = 3, float64.
     """
@@ -88,11 +88,11 @@ def descending(steps: int, outputs: int, like: Tensor) -> LSAModel:
 @claim("oswald-construction-plus", OSWALD, "Appendix A.10", exact=True, cost=(1, 1))
 @torch.no_grad()
 def construction_plus(trial: Trial) -> Measurement:
-    """There are weights with which layers of linear self-attention answer as GD++: while labels take a step of
-    gradient descent, inputs go to `(I − γ X Xᵀ) x`.
+    """There are weights with which layers of linear self-attention compute GD++: with each step of gradient descent on
+    the labels, inputs become `(I − γ X Xᵀ) x`.
 
-    Measured: for each prompt the largest difference between the answers to its queries, for 2 and 5 steps that all
-    have other η and γ.
+    Measured: for each prompt the largest difference between the predictions for its queries, for 2 and 5 steps, each
+    with a different η and γ.
 
     Control: the same layers without γ, which are plain gradient descent.
 
@@ -113,11 +113,11 @@ def construction_plus(trial: Trial) -> Measurement:
 @claim("oswald-mlp", OSWALD, "Proposition 2", exact=True, cost=(1, 1))
 @torch.no_grad()
 def mlp(trial: Trial) -> Measurement:
-    """A wide layer m and a layer of linear self-attention after it can answer as a step of gradient descent on
-    `Σ |W m(x) − y|²`: descent on features instead of inputs.
+    """An MLP m followed by a layer of linear self-attention can compute a step of gradient descent on `Σ |W m(x) −
+    y|²`: descent on features instead of inputs.
 
-    Measured: for each prompt the largest difference between the answers of the model and of descent on its features to
-    its queries, for 1, 2 and 5 steps.
+    Measured: for each prompt the largest difference between the predictions of the model and of descent on its
+    features, for 1, 2 and 5 steps.
 
     Control: descent on the inputs themselves.
 
@@ -141,13 +141,14 @@ def mlp(trial: Trial) -> Measurement:
 @claim("oswald-copy", OSWALD, "Proposition 3, Appendix A.5", exact=True, cost=(1, 1))
 @torch.no_grad()
 def copy(trial: Trial) -> Measurement:
-    """If inputs and labels are tokens of their own, one layer of softmax attention over positions can bring each label
-    to its input; a second layer can then make a step of gradient descent.
+    """If inputs and labels are separate tokens, one layer of softmax attention over positions can copy each label to
+    its input; a second layer can then compute a step of gradient descent.
 
     Measured: for each prompt the largest difference between the tokens after the first layer and `(x, y)`, and between
-    the answers and those of gradient descent. The paper says it of linear attention, too; that is not tried here.
+    the predictions and those of gradient descent. The paper also claims it for linear attention, which is not tested
+    here.
 
-    Control: the same weights where tokens do not know their positions.
+    Control: the same weights without position encodings.
 
     Settings: 10 dimensions, 10 examples as 21 tokens, 5 waves, 16 prompts of 16 queries (full: 128), η = 3, float64.
     """

@@ -1,4 +1,4 @@
-"""Transformers learn in-context by gradient descent (von Oswald et al. 2023): what more layers and more heads do."""
+"""Transformers learn in-context by gradient descent (von Oswald et al. 2023): several layers and several heads."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from inweights.papers._papers import OSWALD
 from inweights.papers.gradient_descent.trained import D, N, one_step, task, tested
 
 CLIP = 10.0
-"""What entries are kept within after every layer where there are more than three, as in the paper; in GD++ as well."""
+"""The bound to which entries are clipped after every layer in models of more than three layers, as in the paper; also
+in GD++."""
 
 
 @claim("oswald-two-layers", OSWALD, "Figure 3a", cost=(2, 5), needs=("lsa-2", "lsa-1"))
 def two_layers(trial: Trial) -> Measurement:
     """Two layers with the same weights do better than two steps of gradient descent, and as well as two of GD++.
 
-    Measured: by what part their loss is above (below, if negative) that of the best two equal steps of either.
+    Measured: the relative excess of their loss over that of the best two equal steps of either.
 
-    Control: the same of the model with one layer.
+    Control: the same for the model with one layer.
 
     Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 or 10,000 prompts, float64.
     """
@@ -39,12 +40,12 @@ PAPER_GAMMA = {10: 0.179, 25: 0.099, 50: 0.056, 100: 0.029}
 
 
 def nearest(ratios: list[float]) -> float:
-    """The one that is least off from 1."""
+    """The ratio closest to 1."""
     return min(ratios, key=lambda r: abs(math.log(r)))
 
 
 def farthest(ratios: list[float]) -> float:
-    """The one that is most off from 1."""
+    """The ratio farthest from 1."""
     return max(ratios, key=lambda r: abs(math.log(r)))
 
 
@@ -53,12 +54,12 @@ def gamma(trial: Trial) -> Measurement:
     """In the weights of trained recurrent transformers of two layers γ is 0.179 for ten examples, and 0.099, 0.056 and
     0.029 for 25, 50 and 100.
 
-    Measured: `gamma`, in the weights of the model that was trained with ten examples: the means of the diagonals of
-    P W_V and W_Kᵀ W_Q over inputs, multiplied. `best`, as no others were trained: the γ with which two equal steps of
-    GD++ leave the least loss, found together with η, divided by the paper's; where it is farthest from 1.
+    Measured: `gamma`, in the weights of the model that was trained with ten examples: the means of the diagonals of P
+    W_V and W_Kᵀ W_Q over inputs, multiplied. `best`, as no other models were trained: the γ for which two equal steps
+    of GD++ have the least loss, optimised together with η, divided by the paper's; where the ratio is farthest from 1.
 
-    Control: `gamma` in the weights of one layer, which has no use for it; `best` divided by what the paper has for
-    the next number of examples; where it is nearest to 1.
+    Control: `gamma` in the weights of one layer, which has no use for it; `best` divided by the paper's value for the
+    next number of examples; where the ratio is closest to 1.
 
     Settings: 10 dimensions, inputs U(−½, ½); the loss of GD++ is a mean over 2,000 prompts (full: 10,000), and over all
     weights and queries; 10 and 25 examples (full: also 50 and 100).
@@ -83,16 +84,16 @@ def gamma(trial: Trial) -> Measurement:
 
 @claim("oswald-depth", OSWALD, "Figure 3b", cost=(40, 150), needs=("lsa-5", "gdpp-5", "lsa-2"))
 def depth(trial: Trial) -> Measurement:
-    """Five layers, each with weights of its own, do as well as five steps of GD++ with an η and a γ each.
+    """Five layers, each with its own weights, do as well as five steps of GD++ with an η and a γ each.
 
-    Measured: by what part their loss is above that of the best GD++ that is found: searches begin at numbers that were
-    learned as the layers were, and at eight others, as a training of GD++ ends in local minima.
+    Measured: the relative excess of their loss over that of the best GD++ of several searches: these start from
+    parameters that were learned like the layers, and from eight others, as training of GD++ ends in local minima.
 
-    Control: the same of the model with two layers.
+    Control: the same for the model with two layers.
 
     Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 prompts (full: 10,000), float64; GD++ is fitted to
-    40,000 others (full: 100,000). Told beside it: the same against learned GD++, which is what the paper compares
-    with; the difference of the losses as a part of what answering 0 loses; and how the two change with the query.
+    40,000 others (full: 100,000). Also measured: the same against learned GD++, which is what the paper compares with;
+    the difference of the losses relative to the loss of answering 0; and the sensitivities of the two to the query.
     """
     sample = tested(trial)
     model, control, learned = (trained(trial, name) for name in ("lsa-5", "lsa-2", "gdpp-5"))
@@ -122,13 +123,13 @@ HEADS = ("softmax-1", "softmax-2", "lsa-1", "lsa-1-heads")
 
 @claim("oswald-softmax-heads", OSWALD, "Appendix A.9, Figure 12", cost=(2, 3), needs=HEADS)
 def softmax_heads(trial: Trial) -> Measurement:
-    """One head of softmax attention does not reach a step of gradient descent; two come near to it.
+    """One head of softmax attention does not match a step of gradient descent; two heads come close to it.
 
-    Measured: by what part the loss is above that of descent with the best η: of one head, of two, and by how much it is
-    more of one head than of two.
+    Measured: the relative excess of the loss over that of descent with the best η: for one head, for two, and the
+    difference of the two.
 
-    Control: `one_head` of linear attention with one head, which does reach it; `two_heads` of softmax with one head;
-    `gap` of linear attention, which needs no second head.
+    Control: `one_head`: linear attention with one head, which does match it; `two_heads`: softmax with one head; `gap`:
+    linear attention, which needs no second head.
 
     Settings: one layer, 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 prompts (full: 10,000), float64.
     """

@@ -1,5 +1,5 @@
-"""Transformers learn in-context by gradient descent (von Oswald et al. 2023): what one trained layer does, also on
-features and on tokens apart. More layers and heads are in `gradient_descent_layers`."""
+"""Transformers learn in-context by gradient descent (von Oswald et al. 2023): claims about one trained layer, also on
+features and on separate tokens. More layers and heads are in `layers`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from inweights.papers._papers import OSWALD
 
 D = N = 10
 PAPER_LOSS = 0.2
-"""Of one step of gradient descent, half the mean square, as the paper has it."""
+"""The loss of one step of gradient descent, half the mean squared error, according to the paper."""
 
 
 def task() -> Uniform:
@@ -50,15 +50,15 @@ def one_step(trial: Trial) -> LSAModel:
 
 
 def theory_loss() -> float:
-    """Of one step with the best η, half the mean square, by the moments of the inputs: `s (d − (s d)² / t) / 2`, where
-    `s = E x²` and `t = E tr S²` of `S = Σ x xᵀ / N`; weights are standard normal."""
+    """The loss of one step with the best η, half the mean squared error, by the moments of the inputs: `s (d − (s d)² /
+    t) / 2`, where `s = E x²` and `t = E tr S²` of `S = Σ x xᵀ / N`; weights are standard normal."""
     second, fourth = 1 / 12, 1 / 80  # of U(−½, ½)
     of_one, of_two = D * fourth + D * (D - 1) * second**2, D * second**2
     return 0.5 * second * (D - (second * D) ** 2 / ((of_one + (N - 1) * of_two) / N))
 
 
 def alignment(model: Answers, descent: Answers, sample: Sample) -> dict[str, float]:
-    """How near a model is to gradient descent: in its loss, its sensitivities to the query, its answers."""
+    """The similarity of a model to gradient descent: in its loss, its sensitivities to the query, its predictions."""
     here, there = (sensitivities(each, sample)[0] for each in (model, descent))
     return {
         "loss": excess(model, descent, sample),
@@ -69,13 +69,13 @@ def alignment(model: Answers, descent: Answers, sample: Sample) -> dict[str, flo
 
 @claim("oswald-one-layer", OSWALD, "Figure 2", cost=(2, 4), needs=("lsa-1", "lsa-1-shuffled"))
 def one_layer(trial: Trial) -> Measurement:
-    """A trained layer of linear self-attention is a step of gradient descent: in its loss, in how its answers change
-    with the query, and in its answers.
+    """A trained layer of linear self-attention is a step of gradient descent: in its loss, in the gradient of its
+    predictions by the query, and in its predictions.
 
-    Measured: by what part its loss is above that of descent with the best η; the mean cosine of the two gradients with
-    respect to the query; the mean distance of the two answers.
+    Measured: the relative excess of its loss over that of descent with the best η; the mean cosine of the two gradients
+    with respect to the query; the mean distance of the two predictions.
 
-    Control: the same of a model that was trained on labels of other functions.
+    Control: the same for a model trained on labels of other functions.
 
     Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 or 10,000 prompts, float64.
     """
@@ -95,12 +95,12 @@ def one_layer(trial: Trial) -> Measurement:
 def interpolation(trial: Trial) -> Measurement:
     """Weights half-way between the trained ones and those of the construction have the loss of gradient descent.
 
-    Measured: by what part the loss of the mixture is above that of descent with the best η; 1 where it is more.
+    Measured: the relative excess of the loss of the mixture over that of descent with the best η, clipped at 1.
 
-    Control: the same with a model that was trained on labels of other functions.
+    Control: the same with a model trained on labels of other functions.
 
-    Settings: as of one layer; both models are brought to one scale before they are mixed, which makes weights that have
-    learned nothing as large as any: hence the 1, without which one such mixture would outweigh all trials.
+    Settings: as for one layer; both models are rescaled before they are mixed, which can make the weights of a model
+    that has learned nothing arbitrarily large: without the clipping, one such mixture would dominate all trials.
     """
     sample, best = tested(trial), one_step(trial)
 
@@ -112,17 +112,17 @@ def interpolation(trial: Trial) -> Measurement:
 
 @claim("oswald-out-of-distribution", OSWALD, "Figures 2 and 6", cost=(2, 15), needs=("lsa-1", "lsa-1-shuffled"))
 def out_of_distribution(trial: Trial) -> Measurement:
-    """On prompts unlike those of its training, the trained layer errs as gradient descent does: where inputs or weights
-    are larger or smaller, inputs have another law, or labels are replaced by noise.
+    """On prompts outside the training distribution, the trained layer has the same errors as gradient descent: with
+    larger or smaller inputs or weights, other distributions of inputs, or labels replaced by noise.
 
     Measured: the largest difference of the logarithms of the two losses, over the four kinds of shift and all their
     strengths.
 
-    Control: the same of a model that was trained on labels of other functions, on the kind where it differs least.
+    Control: the same for a model trained on labels of other functions, on the kind of shift where it differs least.
 
     Settings: inputs, or weights, times 0.5 to 1.5; normal, Laplace's and exponential inputs of the usual mean square;
     2, 4, 6 or 8 of 10 labels from N(0, 1). 10 dimensions, 10 examples, 2,000 or 10,000 prompts for each, float64. The
-    paper's inputs go up to a factor of 2, its weights to 5; of these the difference is told beside it.
+    paper's inputs go up to a factor of 2, its weights to 5; the difference for these is also reported.
     """
     factors = torch.linspace(0.5, 1.5, trial.size(5, 11)).tolist()
     scaled = {
@@ -145,7 +145,7 @@ def out_of_distribution(trial: Trial) -> Measurement:
         losses[kind] = {name: [mean_square(model, s) / 2 for s in samples] for name, model in models.items()}
 
     def away(name: str) -> dict[str, list[float]]:
-        """The differences of logarithms, for each kind."""
+        """The differences of the logarithms of the losses, for each kind of shift."""
         return {
             kind: [abs(math.log(a / b)) for a, b in zip(lines[name], lines["descent"], strict=True)]
             for kind, lines in losses.items()
@@ -166,16 +166,17 @@ def out_of_distribution(trial: Trial) -> Measurement:
 
 
 def brought_together(model: SeparateModel, sample: Sample) -> Tensor:
-    """How much more the first layer's outputs depend on the token's partner than on others: `(2, prompts)`.
+    """The dependence of the first layer's outputs on the token's partner, relative to that on other tokens: `(2,
+    prompts)`.
 
-    First at inputs, whose partner is the label after them, then at labels, whose partner is the input before. By the
+    First at inputs, with the label after them as partner, then at labels, with the input before them. Measured by the
     norms of the derivatives of `(x, y)` after the layer with respect to `(x, y)` before it; without positions, and
     without the token itself, which every layer keeps.
     """
     tokens = model.tokens(sample.xs, sample.ys).requires_grad_()
     count, reported = tokens.shape[1], model.dims + model.outputs
-    at = torch.arange(count - 1)  # the last is the query, which has no label
-    after = model.copied(tokens)[:, :-1, :reported].sum(0)  # prompts do not see each other
+    at = torch.arange(count - 1)  # without the query, which has no label
+    after = model.copied(tokens)[:, :-1, :reported].sum(0)  # prompts are independent
     squares = torch.zeros(len(tokens), count - 1, count).to(tokens)
     for row, one in enumerate(after):
         for entry in one:
@@ -188,7 +189,7 @@ def brought_together(model: SeparateModel, sample: Sample) -> Tensor:
 
 
 def apart(trial: Trial) -> SeparateModel:
-    """The trained model that reads inputs and labels as tokens of their own, in double."""
+    """The trained model with separate tokens for inputs and labels, in float64."""
     model = trial.trained("copying").double().requires_grad_(False)
     assert isinstance(model, SeparateModel)
     return model
@@ -196,17 +197,17 @@ def apart(trial: Trial) -> SeparateModel:
 
 @claim("oswald-copying", OSWALD, "Figure 5", cost=(4, 5), needs=("copying",))
 def copying(trial: Trial) -> Measurement:
-    """If inputs and labels are tokens of their own, the first of two layers learns to bring to each input the label
-    that comes after it.
+    """If inputs and labels are separate tokens, the first of two layers learns to copy to each input the label after
+    it.
 
-    Measured: how much more the first layer's output at an input depends on its label than on the other tokens on
-    average, by the norms of derivatives.
+    Measured: the dependence of the first layer's output at an input on its label, divided by that on the other tokens
+    on average, by the norms of derivatives.
 
-    Control: the same of the untrained model.
+    Control: the same for the untrained model.
 
-    Settings: 10 dimensions, 10 examples as 21 tokens, inputs U(−½, ½); 8 or 32 prompts, float64. The paper looks before
-    the loss has fallen; this after the training, of which no earlier weights are kept. Told beside it: the same at
-    labels, of the inputs before them, which would do as well.
+    Settings: 10 dimensions, 10 examples as 21 tokens, inputs U(−½, ½); 8 or 32 prompts, float64. The paper measures
+    before the loss has fallen; this is measured after the training, as no earlier weights are stored. Also measured:
+    the same at labels, for the inputs before them, which would serve equally.
     """
     sample = prompts(trial, task(), trial.size(8, 32), N)
     untrained = build(trial.recipe("copying")).to(sample.xs)
@@ -217,16 +218,16 @@ def copying(trial: Trial) -> Measurement:
 
 @claim("oswald-separate-tokens", OSWALD, "Section 5, Figure 5", cost=(3, 16), needs=("copying",))
 def separate_tokens(trial: Trial) -> Measurement:
-    """If inputs and labels are tokens of their own, two trained layers do as well as one step of gradient descent: the
-    first has to bring labels to their inputs.
+    """If inputs and labels are separate tokens, two trained layers do as well as one step of gradient descent: the
+    first has to copy labels to their inputs.
 
-    Measured: by what part their loss is above (below, if negative) that of one step with the best η.
+    Measured: the relative excess of their loss over that of one step with the best η.
 
-    Control: the same layers where tokens do not know their positions, so that no label can find its input.
+    Control: the same layers without position encodings, so that labels cannot be assigned to inputs.
 
     Settings: softmax attention, then linear; 10 dimensions, 10 examples as 21 tokens, inputs U(−½, ½); 2,000 or 10,000
-    prompts, float64. Told beside it: the same against the best two equal steps, and how near the answers and their
-    gradients are to those of one step.
+    prompts, float64. Also measured: the same against the best two equal steps, and the similarity of predictions and
+    gradients to those of one step.
     """
     sample, descent, model = tested(trial), one_step(trial), apart(trial)
     two = best_descent(trial, task(), N, 2, tied=True).model(D)
@@ -242,7 +243,8 @@ def separate_tokens(trial: Trial) -> Measurement:
 
 
 def example_weights(model: Answers, sample: Sample) -> float:
-    """The correlation of an answer's derivatives by the labels with the products of their inputs and the query."""
+    """The correlation of a prediction's derivatives by the labels with the inner products of their inputs and the
+    query."""
     products = (sample.xs[:, :-1] @ sample.xs[:, -1:].mT).flatten()
     return torch.corrcoef(torch.stack([sensitivities(model, sample)[1].flatten(), products]))[0, 1].item()
 
@@ -255,12 +257,12 @@ def example_weights(model: Answers, sample: Sample) -> float:
     needs=("lsa-1", "lsa-1-shuffled"),
 )
 def weights_of_examples(trial: Trial) -> Measurement:
-    """A trained layer weighs the label of each example as gradient descent does: by the product of its input with the
-    query.
+    """A trained layer weights the label of each example as gradient descent does: by the inner product of its input
+    with the query.
 
-    Measured: the correlation of the derivatives of answers by the labels with these products.
+    Measured: the correlation of the derivatives of predictions by the labels with these products.
 
-    Control: the same of a model that was trained on labels of other functions.
+    Control: the same for a model trained on labels of other functions.
 
     Settings: 10 dimensions, 10 examples, inputs U(−½, ½); 2,000 or 10,000 prompts, float64.
     """
@@ -271,12 +273,12 @@ def weights_of_examples(trial: Trial) -> Measurement:
 
 @claim("oswald-sine", OSWALD, "Figure 4", cost=(4, 10), needs=("sine", "sine-gd"))
 def sine(trial: Trial) -> Measurement:
-    """A wide layer and a layer of linear self-attention, trained on sine waves, do as well as a wide layer that was
-    trained for one step of gradient descent on its features.
+    """An MLP and a layer of linear self-attention, trained on sine waves, do as well as an MLP trained for one step of
+    gradient descent on its features.
 
     Measured: the absolute difference of the logarithms of the two losses.
 
-    Control: the same of gradient descent on the inputs themselves, with the best η.
+    Control: the same for gradient descent on the inputs themselves, with the best η.
 
     Settings: amplitudes 0.1 to 5, 10 examples, 40 features by 160 hidden units; 2,000 or 10,000 prompts, float64.
     """
@@ -289,7 +291,7 @@ def sine(trial: Trial) -> Measurement:
 
 
 def on_inputs(shown: Sample) -> LSAModel:
-    """A step of gradient descent, of the size that is best for these prompts: answers are proportional to it."""
+    """A step of gradient descent with the best step size for these prompts."""
     once = gd_construction(LSAModel(LSA(), shown.xs.shape[2], 1).to(shown.xs), 1.0, N).requires_grad_(False)
     answers, ys = once(shown.xs, shown.ys)[:, -1], shown.ys[:, -1]
     return gd_construction(once, ((answers @ ys) / (answers @ answers)).item(), N)

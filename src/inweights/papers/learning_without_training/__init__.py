@@ -1,4 +1,4 @@
-"""*Learning without training* (arXiv 2507.16003): the theorem. Its dynamics and experiments have files of their own."""
+"""*Learning without training* (arXiv 2507.16003): the theorem. Its dynamics and experiments are in separate files."""
 
 # The order is that of the claims in the paper.
 # isort: off

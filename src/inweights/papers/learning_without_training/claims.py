@@ -1,4 +1,4 @@
-"""*Learning without training* (arXiv 2507.16003): the theorem. Its dynamics and experiments have files of their own."""
+"""*Learning without training* (arXiv 2507.16003): the theorem. Its dynamics and experiments are in separate files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from inweights.theory import Changes, implicit_update, scalar_update
 
 @claim("dherin-theorem", DHERIN, "Theorem 2.2", exact=True, cost=(1, 5))
 def theorem(trial: Trial) -> Measurement:
-    """What any part Y of a context does to a contextual block is what a change of its first dense matrix does without
-    Y: T_W(C, x) = T_{W+ΔW(Y)}(C∖Y, x), with ΔW(Y) = (W ΔA(Y)) A(C∖Y, x)ᵀ / ‖A(C∖Y, x)‖².
+    """The effect of any part Y of a context on a contextual block equals that of a change of its first dense matrix
+    without Y: T_W(C, x) = T_{W+ΔW(Y)}(C∖Y, x), with ΔW(Y) = (W ΔA(Y)) A(C∖Y, x)ᵀ / ‖A(C∖Y, x)‖².
 
     Measured: for each prompt and random part, the largest difference of the two outputs.
 
@@ -24,7 +24,7 @@ def theorem(trial: Trial) -> Measurement:
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 16 prompts, 22 parts (full: 110), float64.
 
-    Precondition: A(C∖Y, x) is not 0; the library refuses to make an update where it is.
+    Precondition: A(C∖Y, x) is not 0; otherwise the library raises an error.
     """
     block, context, query = block_and_prompts(trial, 16)
     prompted = block(context, query)
@@ -46,7 +46,7 @@ def corollary(trial: Trial) -> Measurement:
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 100 prompts (full: 1,000), float64.
 
-    Precondition: A(x) is not 0; the library refuses to make an update where it is.
+    Precondition: A(x) is not 0; otherwise the library raises an error.
     """
     block, context, query = block_and_prompts(trial, trial.size(100, 1000))
     prompted, nothing = block(context, query), context[:, :0]
@@ -66,7 +66,7 @@ def residual(trial: Trial) -> Measurement:
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 16 prompts, 22 parts (full: 110), float64.
 
-    Precondition: A(C∖Y, x) is not 0; the library refuses to make an update where it is.
+    Precondition: A(C∖Y, x) is not 0; otherwise the library raises an error.
     """
     block, context, query = block_and_prompts(trial, 16, "residual")
     prompted = block(context, query)
@@ -80,16 +80,16 @@ def residual(trial: Trial) -> Measurement:
 
 @claim("dherin-rank-one", DHERIN, "Theorem 2.2", exact=True, cost=(1, 5), repeats="dherin-theorem")
 def rank_one(trial: Trial) -> Measurement:
-    """To stand for Y, a change of W of rank 1 is enough.
+    """A change of W of rank 1 is sufficient to replace Y.
 
-    Measured: the least dense matrix D with D A(C∖Y, x) = W ΔA(Y) is found by LAPACK, for each prompt and random part;
-    its second singular value over its first.
+    Measured: for each prompt and random part, the dense matrix D of least norm with D A(C∖Y, x) = W ΔA(Y), computed by
+    LAPACK; its second singular value divided by its first.
 
-    Control: the least D that does so for two queries at once.
+    Control: the D of least norm that does so for two queries at once.
 
     Settings: softmax attention 16 wide, 64 hidden units; 12 tokens, 16 prompts, 22 parts (full: 110), float64.
 
-    Precondition: with D and without Y the block says what it says with Y, to 1e-10.
+    Precondition: with D and without Y the block has the same output as with Y, to 1e-10.
     """
     block, context, query = block_and_prompts(trial, 16)
     W = block.get_parameter(block.input_controls[0]).detach()
@@ -117,14 +117,14 @@ def rank_one(trial: Trial) -> Measurement:
     aside="changes with B A(x) = 0 are orthogonal to ΔW(C), so by Pythagoras nothing but PASS could come out",
 )  # fmt: skip
 def minimum_norm(trial: Trial) -> Measurement:
-    """Of all changes D of W after which the first layer says the same, D A(x) = W ΔA, ΔW(C) is the one with the
-    smallest Frobenius norm.
+    """Of all changes D of W with the same output of the first layer, D A(x) = W ΔA, ΔW(C) has the smallest Frobenius
+    norm.
 
     Measured: `excess`, how much larger the smallest of the others ΔW(C) + B is, B A(x) = 0, as a share of ‖ΔW(C)‖, for
     each prompt; `error`, for each prompt and B the largest difference of outputs between these and the prompt.
 
     Control: `excess` over another exact update of rank 1, with a random right factor, which is not the smallest;
-    `error` with B as drawn, which sees A(x), where it is at least as large as ΔW(C).
+    `error` with B as drawn, for which B A(x) is not 0, where B is at least as large as ΔW(C).
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 5 prompts (full: 20), for each 100 random B of full rank
     (full: 200) with norms of 1/1000 to 10 times that of ΔW(C), float64.
@@ -172,7 +172,7 @@ def frobenius(matrices: Tensor) -> Tensor:
 
 @claim("dherin-family", DHERIN, "Note 002 on Theorem 2.2", exact=True, cost=(0.5, 1))
 def family(trial: Trial) -> Measurement:
-    """Every (W ΔA) vᵀ with vᵀA(x) = 1 stands for the context as well, whatever else v is.
+    """Every (W ΔA) vᵀ with vᵀA(x) = 1 replaces the context too, for any such v.
 
     Measured: for each prompt, with a random v scaled to vᵀA(x) = 1, the largest difference of outputs from the prompt.
 
@@ -192,17 +192,17 @@ def family(trial: Trial) -> Measurement:
 
 @claim("dherin-scalar", DHERIN, "Note 002 on Theorem 2.2, the picture in one dimension", exact=True, cost=(0.5, 0.5))
 def scalar(trial: Trial) -> Measurement:
-    """In one dimension the update is the relative change of what the contextual layer says, times the weight.
+    """In one dimension the update is the relative change of the contextual layer's output, times the weight.
 
     Measured: for each prompt the difference of w A(C, x) and (w + Γ) A(x), Γ = w (A(C, x) − A(x)) / A(x).
 
     Control: the absolute change, Γ = w (A(C, x) − A(x)).
 
-    Settings: w A(C, x), |w| > 1, A a softmax average of tokens that are numbers; 12 tokens; of ten times as many random
-    prompts the first 100 (full: 1,000) that can tell the two apart: A(x) is farther than ½ from 0 and from 1 (where a
+    Settings: w A(C, x), |w| > 1, A a softmax average of tokens that are numbers; 12 tokens; the first 100 (full: 1,000)
+    of ten times as many random prompts that distinguish the two: A(x) is farther than ½ from 0 and from 1 (where a
     relative change is an absolute one), and the context changes A by more than ½; float64.
 
-    Precondition: there are as many prompts that can tell.
+    Precondition: there are enough such prompts.
     """
     random, prompts = trial.generator(), trial.size(100, 1000)
     with torch.random.fork_rng(devices=[]):
@@ -227,15 +227,15 @@ def scalar(trial: Trial) -> Measurement:
 
 @claim("dherin-other-layers", DHERIN, "Section 2, after Theorem 2.2", exact=True, cost=(2, 10))
 def other_layers(trial: Trial) -> Measurement:
-    """The theorem asks nothing of the contextual layer: it holds for attention of every kind, for recurrent layers,
-    local attention and images alike.
+    """The theorem makes no assumption on the contextual layer: it holds for all kinds of attention, for recurrent
+    layers, local attention and images.
 
     Measured: for each kind of layer and prompt the largest difference of outputs with Y and with ΔW(Y).
 
     Control: a random update of rank 1 and equal norm.
 
-    Settings: 13 kinds of layers 16 wide, 64 hidden units, GELU; 12 tokens, 6 prompts (full: 60); Y a random half and
-    the last token, which every layer sees; float64.
+    Settings: 13 kinds of layers 16 wide, 64 hidden units, GELU; 12 tokens, 6 prompts (full: 60); Y is a random half and
+    the last token, which affects every layer; float64.
     """
     errors, controls = [], []
     for name, kind in LAYERS.items():

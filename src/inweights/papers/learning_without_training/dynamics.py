@@ -1,4 +1,4 @@
-"""*Learning without training* (arXiv 2507.16003): how the weights move while a context is read."""
+"""*Learning without training* (arXiv 2507.16003): the weight updates as a context is read token by token."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def gradient_steps(trial: Trial) -> Measurement:
 
 
 def descent_error(block: ContextualBlock, context: Tensor, query: Tensor, h: float, shift: int = 0) -> float:
-    """The largest difference of T_{W_i}(x) from T(c_1…c_i, x), where step i goes down the loss `i + shift`."""
+    """The largest difference of T_{W_i}(x) from T(c_1…c_i, x), where step i descends the loss with index `i +
+    shift`."""
     n, name = len(context), block.input_controls[0]
     A = [block.joint(context[:i], query).read.detach() for i in range(n + 1)]
     W0 = block.get_parameter(name).detach()
@@ -56,7 +57,7 @@ def descent_error(block: ContextualBlock, context: Tensor, query: Tensor, h: flo
 
 @claim("dherin-factors", DHERIN, "Appendix B", exact=True, cost=(2, 20))
 def factors(trial: Trial) -> Measurement:
-    """Tokens can also be taken off the front one by one, each by a factor: W_i = W_{i−1} (I + h_i A_i) has
+    """Tokens can also be removed from the front one by one, each by a factor: W_i = W_{i−1} (I + h_i A_i) has
     T_{W_i}(c_{i+1}…c_n, x) = T_{W_0}(C, x), so that W_n = W_0 (I + h_1 A_1) … (I + h_n A_n).
 
     Measured: for each prompt the largest difference of these outputs over all i.
@@ -86,7 +87,7 @@ def token_factors(block: ContextualBlock, context: Tensor, query: Tensor) -> lis
 
 
 def products(W: Tensor, each: Sequence[Tensor]) -> list[Tensor]:
-    """`W_1, W_2, …`: `W` times the first factors."""
+    """`W_1, W_2, …`: the products of `W` with the first 1, 2, … factors."""
     results = []
     for factor in each:
         W = W @ factor

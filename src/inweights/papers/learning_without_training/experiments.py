@@ -33,8 +33,8 @@ LOSSES = ("context", "update", "random update")
 class Trained:
     """The block of section 4 after its training.
 
-    - `steps`: when it was looked at. `losses[name]`: its loss then, with the context, with the update that stands for
-      it, and with a random one.
+    - `steps`: the steps of the measurements. `losses[name]`: the losses at these steps with the context, with the
+      update in its place, and with a random update.
     - `test`: prompts that it was not trained on.
     """
 
@@ -46,7 +46,7 @@ class Trained:
 
 
 def trained(trial: Trial) -> Trained:
-    """Trained once: several claims are about it."""
+    """The trained block, which several claims share; it is trained once."""
     return _trained(trial.seed, trial.quick)
 
 
@@ -63,7 +63,7 @@ def _trained(seed: int, quick: bool) -> Trained:
 
 
 def training(settings: OneBlock, test: Prompts, moments: Container[int]) -> dict[str, Tensor]:
-    """The parameters after it, and by name the three losses at some moments of it, each `(moments,)`."""
+    """The parameters after training, and the three losses by name at some steps of it, each `(moments,)`."""
     seen: list[dict[str, float]] = []
 
     def look(step: int, block: ContextualBlock) -> None:
@@ -90,12 +90,12 @@ def three_losses(block: ContextualBlock, prompts: Prompts, seed: int) -> dict[st
 
 @claim("dherin-losses-coincide", DHERIN, "Section 4, check of the theorem", cost=(20, 300))
 def losses_coincide(trial: Trial) -> Measurement:
-    """All through its training, the test loss of the block with the prompt is that of the block with ΔW and no prompt.
+    """Throughout training, the test loss of the block with the prompt equals that of the block with ΔW and no prompt.
 
-    Measured: the difference of the two losses at each of 20 moments of the training.
+    Measured: the difference of the two losses at each of 20 steps of the training.
 
-    Control: the same with a random update of rank 1 and equal norm. (Before the first step the block says next to
-    nothing, with whatever update: that moment is drawn, but tells nothing.)
+    Control: the same with a random update of rank 1 and equal norm. (Before the first step the block's output is close
+    to 0 with any update: that point is plotted, but not judged.)
 
     Settings: the block of section 4 (2 dimensions, 50 examples, 8 heads of width 4, 128 hidden units), Adam, 400 steps
     of 64 prompts (full: 2,000 of 256), 200 test prompts (full: 1,000), float32.
@@ -108,7 +108,7 @@ def losses_coincide(trial: Trial) -> Measurement:
 
 
 def summing(settings: OneBlock) -> ContextualBlock:
-    """The block with linear attention, which adds up what it reads and averages nothing; untrained."""
+    """The untrained block with linear attention, which sums over the context instead of averaging."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         layer = LinearAttention(settings.dims + 1, settings.read, heads=settings.heads, head_width=settings.head_width)
@@ -116,20 +116,20 @@ def summing(settings: OneBlock) -> ContextualBlock:
 
 
 def rank_correlation(line: Tensor) -> float:
-    """Spearman's, of a line with its own index."""
+    """Spearman's rank correlation of a sequence with its index."""
     return float(spearmanr(range(len(line)), line.tolist()).statistic)
 
 
 @claim("dherin-increments-vanish", DHERIN, "Section 4, convergence of ΔW", cost=(20, 300))
 def increments_vanish(trial: Trial) -> Measurement:
-    """The more examples are read, the less the next one changes the weights: ‖ΔW_{i+1} − ΔW_i‖ goes to zero, as the
-    steps of gradient descent do where it converges.
+    """The more examples are read, the less the next one changes the weights: ‖ΔW_{i+1} − ΔW_i‖ goes to zero, like the
+    steps of converging gradient descent.
 
     Measured: on the mean over test prompts, the rank correlation with i, and the last increment over the first.
 
-    Control: the same block before its training, on the same prompts. Where its increments vanish as well, they are no
-    sign of learning. (Told beside it: the exponents of both, and the untrained block with linear attention, which adds
-    up what it reads, where softmax averages.)
+    Control: the same block before its training, on the same prompts. If its increments vanish too, this is no evidence
+    of learning. (Also measured: the exponents of both, and the untrained block with linear attention, which sums over
+    the context, where softmax averages.)
 
     Settings: the trained block of section 4, as for `dherin-losses-coincide`, 50 examples; exponents of
     ‖ΔW_{i+1} − ΔW_i‖ as a power of i by least squares, on the median over test prompts.
@@ -160,7 +160,7 @@ def increments_vanish(trial: Trial) -> Measurement:
 
 @dataclass(frozen=True)
 class OtherLabels(LinearTask):
-    """Examples that teach another function than the one that is asked for."""
+    """Prompts with examples of another function than that of the query."""
 
     def prompts(self, batch: int, examples: int, *, seed: int, step: int = 0, queries: int = 1) -> Prompts:
         result = super().prompts(batch, examples, seed=seed, step=step, queries=queries)
@@ -169,13 +169,13 @@ class OtherLabels(LinearTask):
 
 @claim("dherin-finetuning", DHERIN, "Section 4, comparison with fine-tuning", cost=(40, 400))
 def finetuned(trial: Trial) -> Measurement:
-    """Reading examples lowers the test loss in the way in which training on them does, one step of SGD for each.
-    (A weak claim: it is about the look of two curves, and any two that fall are much alike.)
+    """Reading examples lowers the test loss in the same way as training on them, one step of SGD for each. (A weak
+    claim: it compares the shapes of two curves, and any two falling curves are similar.)
 
     Measured: the correlation of the two mean test losses over the number of examples, 0 to 50.
 
-    Control: SGD in the same block before its training, against the same reading. Where that curve is as much like it,
-    the likeness is that of falling curves, and says nothing of what the block has learned. (Told beside it: SGD on the
+    Control: SGD in the same block before its training, against the same reading. If that curve is equally similar, the
+    similarity is that of any falling curves, and no evidence of what the block has learned. (Also measured: SGD on the
     examples of another function, after which the loss rises.)
 
     Settings: the trained block of section 4, as for `dherin-losses-coincide`; SGD on W alone, the best of three rates
@@ -204,10 +204,10 @@ def finetuned(trial: Trial) -> Measurement:
 
 @claim("dherin-gradient-alignment", DHERIN, "Comparison with fine-tuning in later versions", cost=(20, 300))
 def gradient_alignment(trial: Trial) -> Measurement:
-    """The implicit update of a context points where the gradient of fine-tuning on its examples points.
+    """The implicit update of a context is aligned with the gradient of fine-tuning on its examples.
 
     Measured: for each context, the cosine of the mean of ΔW(C) over 16 queries with the negative gradient by W of the
-    mean squared error over the examples, each of them asked without a context.
+    mean squared error over the examples, each of them as a query without a context.
 
     Control: the gradient on the examples of another context.
 

@@ -1,4 +1,4 @@
-"""*Learning without training* (arXiv 2507.16003): where the theorem ends, on one block."""
+"""*Learning without training* (arXiv 2507.16003): the limits of the theorem, on one block."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from inweights.papers._random_blocks import WIDTH, block_and_prompts, each
 from inweights.theory import Changes
 
 ASKED = 4
-"""How many tokens at the end of a prompt are asked about; what comes before them is the context."""
+"""The number of query tokens at the end of a prompt; the tokens before them are the context."""
 
 
 @claim("dherin-last-token", DHERIN, "Limits that the paper names", exact=True, cost=(1, 5))
 def last_token(trial: Trial) -> Measurement:
-    """The equality is one for the output at the last token: with its ΔW, the outputs at the tokens before it are not
+    """The equality holds for the output at the last token only: with its ΔW, the outputs at earlier tokens differ from
     those with the context.
 
-    Measured: a context is moved into the weights for four tokens that come after it, each of which sees those before;
-    for each prompt and each of the first three, the largest difference of outputs with the context and with the ΔW of
-    the last.
+    Measured: a context is moved into the weights for four tokens after it, each of which attends to those before; for
+    each prompt and each of the first three, the largest difference between the outputs with the context and with the ΔW
+    of the last token.
 
-    Control: with the ΔW of its own, as the library makes them for each position.
+    Control: with the token's own ΔW, as the library computes it for each position.
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 9 tokens of context, 100 prompts (full: 1,000), float64.
 
@@ -39,7 +39,7 @@ def last_token(trial: Trial) -> Measurement:
     *others, last = asked
 
     def miss(i: int, changes: Changes | None) -> Tensor:
-        """At position i without the context, with changes in its place, `(prompts,)`."""
+        """The error at position i without the context, with changes in its place, `(prompts,)`."""
         before, here = whole[:, :i], whole[:, i]
         keep = without(before, moved)
         alone = block(before, here, keep) if changes is None else changes.run(block, before, here, keep=keep)
@@ -58,16 +58,16 @@ def last_token(trial: Trial) -> Measurement:
 
 @claim("dherin-precondition", DHERIN, "Theorem 2.2", exact=True, cost=(1, 2), repeats="dherin-theorem")
 def precondition(trial: Trial) -> Measurement:
-    """Where A(x) = 0 no change of W stands for the context.
+    """If A(x) = 0, no change of W can replace the context.
 
-    Measured: the share of the context's effect on the output that is left after W was trained for this one query to say
-    without the context what it says with it, for each prompt.
+    Measured: for each prompt, the share of the context's effect on the output that remains missing after W was trained,
+    for this one query, to reproduce the output with the context.
 
-    Control: the same for a query whose A(x) is not zero.
+    Control: the same for a query with nonzero A(x).
 
     Settings: a query of zeros (control: a random one) in softmax attention, the same with rotary positions, and a mean,
-    16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50); W trained on outputs, from zero and then from
-    nine random beginnings if need be; float64.
+    16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50); W trained on outputs, from zero and then, if
+    necessary, from nine random starting points; float64.
     """
     _, context, query = block_and_prompts(trial, trial.size(5, 50))
     results: list[list[Tensor]] = [[], []]

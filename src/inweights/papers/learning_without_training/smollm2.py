@@ -1,4 +1,4 @@
-"""*Learning without training* (arXiv 2507.16003): where its equality ends, and what lies beyond, on SmolLM2."""
+"""*Learning without training* (arXiv 2507.16003): limits of the equality, and an extension beyond them, on SmolLM2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROMPTS = [
     ("red: rouge, blue: bleu, green: vert, black: noir, white: blanc,", " yellow:"),
     ("This recipe is for people who never eat meat, and who like it very hot. First, cut", " the vegetables"),
 ]
-"""A context and what is asked after it, one for each trial."""
+"""A context and a query, one pair for each trial."""
 
 
 def asked(trial: Trial) -> tuple[Model, str, str]:
@@ -26,14 +26,14 @@ def asked(trial: Trial) -> tuple[Model, str, str]:
 
 @claim("dherin-limits", DHERIN, "Limits that the paper names", cost=(30, 30), needs=("smollm2",))
 def limits(trial: Trial) -> Measurement:
-    """The equality is one of a single block, for the token that is generated next; in a model of many blocks the update
-    of the first block alone does not stand for the context.
+    """The equality holds for a single block and the next generated token; in a model of many blocks the update of the
+    first block alone does not replace the context.
 
     Measured: the largest error of a logit after the last token of the query: `first_token`, with the updates of every
-    block; `one_block`, with those of the first block alone. (That it is for the last token alone is dherin-last-token,
-    that the token after it needs updates of its own goldwaser-token-specific.) Told beside it: the same with updates of
-    the last block alone, made where no other block is changed. They stand for the context, since nothing follows that
-    could see it: what is not true of the first block is true of the last.
+    block; `one_block`, with those of the first block alone. (That it holds only for the last token is
+    dherin-last-token; that the next token needs its own updates is goldwaser-token-specific.) Also measured: the same
+    with updates of the last block alone, computed with all other blocks unchanged. These do replace the context, since
+    no later block attends to it: unlike the first block, the last one alone is sufficient.
 
     Control: `first_token` without updates; `one_block` with the updates of every block.
 
@@ -54,12 +54,12 @@ def limits(trial: Trial) -> Measurement:
 
 
 def only_first(made: Patch) -> Patch:
-    """The changes of the first block alone."""
+    """The patch restricted to the changes of the first block."""
     return dataclasses.replace(made, blocks=made.blocks[:1])
 
 
 def only_last(prompt: Prompt) -> Patch:
-    """The changes that the last block needs where no other block is changed; of one query token."""
+    """The patch of the last block alone, with all other blocks unchanged; for one query token."""
     model = prompt.model
     anatomy = dataclasses.replace(model.anatomy, blocks=model.anatomy.blocks[-1:])
     with full_precision(model.model):
@@ -74,8 +74,8 @@ def only_last(prompt: Prompt) -> Patch:
     repeats="goldwaser-many-layers",
 )  # fmt: skip
 def beyond(trial: Trial) -> Measurement:
-    """Beyond the limits that the paper names: with updates in every block, made anew for every token, a whole model
-    says without the context what it says with it, token for token.
+    """Beyond the limits that the paper names: with updates in every block, recomputed for every token, a whole model
+    generates without the context the same tokens as with it.
 
     Measured: `error`, the largest error of a logit over all tokens of the query; `tokens`, the share of generated
     tokens that are the same.

@@ -1,5 +1,5 @@
-"""*Equivalence of context and parameter updates in modern transformer blocks* (arXiv 2511.17864): what is exact. What
-depends on precision has its own file."""
+"""*Equivalence of context and parameter updates in modern transformer blocks* (arXiv 2511.17864): exact claims. Claims
+that depend on precision are in a separate file."""
 
 # The order is that of the claims in the paper.
 # isort: off

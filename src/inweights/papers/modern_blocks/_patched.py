@@ -1,4 +1,4 @@
-"""Patches put to the test: on random models of a family, and on SmolLM2 token by token."""
+"""Tests of patches: on random models of a family, and on SmolLM2 token by token."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PROMPTS = (
     "We can absorb the impact of a prompt for a modern language model such as Gemma into the MLP weights. Write a "
     "two-line rhyming couplet about this fact:",
 )
-"""The five prompts of the paper's experiments: the inputs to be given, word by word."""
+"""The five prompts of the paper's experiments, verbatim."""
 
 
 def random_model(trial: Trial, family: str, change: Callable[[nn.Module], None] = lambda net: None) -> Model:
-    """A small model of a family, every parameter random, float64; `change` may alter it before it is looked at."""
+    """A small model of a family, every parameter random, float64; `change` may modify it first."""
     net = tiny(family, trial.seed)
     with torch.no_grad():
         change(net)
@@ -48,7 +48,7 @@ def last_token(model: Model, ids: Tensor) -> Prompt:
 
 
 def input_side(made: Patch) -> Patch:
-    """The same patch without what its output controls add."""
+    """The same patch without its output controls."""
     return replace(made, blocks=tuple(replace(b, added={}, moved={}) for b in made.blocks))
 
 
@@ -67,10 +67,10 @@ def family_errors(trial: Trial, *families: str) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A greedy continuation, patched anew for each of its tokens. All `(tokens,)`.
+    """The errors of a greedy continuation with a new patch for each token. All `(tokens,)`.
 
-    - `error`, `bare_error`: largest logit errors of the patched model and of the model without changes, both on the
-      current token alone.
+    - `error`, `bare_error`: largest logit errors of the patched and of the unchanged model, both on the current token
+      alone.
     - `match`, `bare_match`: whether the most likely next token is that of the prompted model.
     """
 
@@ -82,9 +82,9 @@ class Replayed:
 
 @cache
 def _prompted(model: Model, text: str, tokens: int) -> tuple[Tensor, Tensor, dict[str, Goal], Tensor]:
-    """The ids of a text and of the greedy tokens that follow, `(1, n + tokens)`. Of the last token of the text and of
-    all tokens after it but the last: the logits `(tokens, vocabulary)` of each alone, at its position; what every
-    block makes of them in the text, and their logits there."""
+    """The ids of a text and of the greedy tokens that follow, `(1, n + tokens)`. For the last token of the text and all
+    tokens after it but the last: the logits `(tokens, vocabulary)` of each alone, at its position; the outputs of every
+    block for them in the text, and their logits there."""
     ids = torch.tensor([model.tokenizer(text)["input_ids"]], device=model.device)
     n = ids.shape[1]
     at = torch.arange(n, device=ids.device).unsqueeze(0)
@@ -103,8 +103,9 @@ def replayed(model: Model, text: str, tokens: int, inversion: Literal["best", "n
     that token alone, at its position. The history is always that of the prompted model.
 
     Every block is solved on the actual output of the patched blocks before it (Algorithm 1 of the paper), so that the
-    run that solves a patch is that of the patched model. For the first token the finished patch is put into the model,
-    to be sure of that. `inversion` is how a norm on the branch is inverted; of blocks without one it changes nothing.
+    run that solves a patch is that of the patched model. For the first token the finished patch is applied to the
+    model, to verify that. `inversion` is the way in which a norm on the branch is inverted; it has no effect on blocks
+    without one.
     """
     net, (ids, alone, wanted, logits) = model.model, _prompted(model, text, tokens)
     own = torch.zeros(1, dtype=torch.long, device=ids.device)
@@ -130,8 +131,8 @@ def replayed(model: Model, text: str, tokens: int, inversion: Literal["best", "n
 
 @contextmanager
 def disturbed(model: Model, seed: int, size: float) -> Iterator[list[Tensor]]:
-    """While active, every coordinate of what a block says is off by a random share of it, normal with deviation
-    `size`; the same seed, the same shares. What the blocks said then is in the list."""
+    """While active, every coordinate of a block's output has a random relative error, normal with standard deviation
+    `size` and determined by the seed. Yields a list that receives the blocks' outputs."""
     generator = torch.Generator().manual_seed(seed)
     outputs: list[Tensor] = []
 
@@ -151,9 +152,9 @@ def disturbed(model: Model, seed: int, size: float) -> Iterator[list[Tensor]]:
 
 @dataclass(frozen=True)
 class Errors:
-    """Relative errors of the stream after each block and of the logits, `(draws, blocks + 1)`, where the outputs of all
-    blocks are disturbed by a draw: with patches that were solved on streams with the same draw (`own`), on undisturbed
-    ones (`ideal`), and on streams with another draw (`foreign`)."""
+    """Relative errors of the stream after each block and of the logits, `(draws, blocks + 1)`, if the outputs of all
+    blocks are perturbed by a draw: with patches solved on streams with the same draw (`own`), on unperturbed streams
+    (`ideal`), and on streams with another draw (`foreign`)."""
 
     own: Tensor
     ideal: Tensor
@@ -161,8 +162,8 @@ class Errors:
 
 
 def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Errors:
-    """What disturbances of a size, one draw for each seed, do to a patched model. Foreign to a draw is the patch of the
-    next one."""
+    """The errors of a patched model under perturbations of a size, one draw for each seed. The foreign patch of a draw
+    is that of the next draw."""
     model, net, anatomy = prompt.model, prompt.model.model, prompt.model.anatomy
     own, rows = prompt.reduced_ids, prompt.reduced_rows
     again = inputs(net, own, prompt.reduced_positions)
@@ -170,7 +171,7 @@ def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Error
         wanted, logits = goals(net, anatomy, prompt.ids, prompt.query_rows)
 
         def changed(seed: int | None) -> dict[str, Tensor]:
-            # Hooks run in the order in which they were set: the noise comes after the patch of each block.
+            # Hooks run in order of registration: the noise is added after the patch of each block.
             with (
                 solving(net, anatomy, wanted, rows, "token", measure=False) as blocks,
                 disturbed(model, seed or 0, 0.0 if seed is None else size),
@@ -186,7 +187,7 @@ def disturbed_errors(prompt: Prompt, size: float, seeds: Sequence[int]) -> Error
 
         mine, foreign = [], []
         for i, seed in enumerate(seeds):
-            new = changed(seed)  # all weights anew: one at a time
+            new = changed(seed)  # copies of all weights: one set at a time
             mine.append(errors(new, seed))
             foreign.append(errors(new, seeds[i - 1]))
         clean = changed(None)

@@ -1,5 +1,5 @@
-"""*Equivalence of context and parameter updates in modern transformer blocks* (arXiv 2511.17864): what is exact. What
-depends on precision has its own file."""
+"""*Equivalence of context and parameter updates in modern transformer blocks* (arXiv 2511.17864): exact claims. Claims
+that depend on precision are in a separate file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _families(trial: Trial, *names: str) -> Measurement:
 
 @claim("goldwaser-gemma", GOLDWASER, "Theorems 1 and 2, Table 1", exact=True, cost=(3, 5))
 def gemma(trial: Trial) -> Measurement:
-    """In a Gemma block, where a norm with scale m stands between the MLP and the sum, a context is perfectly replaced
-    by rank-one updates of the gate's and the up matrix, W (z_C − z) zᵀ/‖z‖², and by Δm = (v_C − v) ⊘ rms(W_down h_C).
+    """In a Gemma block, with a norm of scale m between the MLP and the residual sum, a context is exactly replaced by
+    rank-one updates of the gate's and the up matrix, W (z_C − z) zᵀ/‖z‖², and by Δm = (v_C − v) ⊘ rms(W_down h_C).
 
     Measured: the largest logit error on the last token, given alone, with these changes in all blocks.
 
@@ -38,7 +38,8 @@ def gemma(trial: Trial) -> Measurement:
 
 @claim("goldwaser-llama", GOLDWASER, "Lemma output_weight, Table 1", exact=True, cost=(3, 6))
 def llama(trial: Trial) -> Measurement:
-    """In Llama, Mistral and Qwen blocks the same updates of gate and up matrix and ΔW_down = (v_C − v) hᵀ/‖h‖² do it.
+    """In Llama, Mistral and Qwen blocks the same updates of gate and up matrix and ΔW_down = (v_C − v) hᵀ/‖h‖² replace
+    the context.
 
     Measured: the largest logit error on the last token, given alone, with these changes in all blocks.
 
@@ -59,8 +60,8 @@ def llama(trial: Trial) -> Measurement:
     repeats="goldwaser-llama",
 )
 def gpt2(trial: Trial) -> Measurement:
-    """In a GPT-2 block rank-one updates of the first and of the last matrix of the MLP do it: the same lemma as for
-    Llama, without a gate.
+    """In a GPT-2 block rank-one updates of the first and of the last matrix of the MLP replace the context: the same
+    lemma as for Llama, without a gate.
 
     Measured: the largest logit error on the last token, given alone, with these changes in all blocks.
 
@@ -75,7 +76,7 @@ def gpt2(trial: Trial) -> Measurement:
 @claim("goldwaser-mixture", GOLDWASER, "Lemma output_moe, Table 1", exact=True, cost=(3, 7))
 def mixture(trial: Trial) -> Measurement:
     """In a mixture of experts the same input update of the router and of every expert keeps the routing, and the last
-    matrices of the active experts add what is missing, each its share.
+    matrices of the active experts add the missing part of the output, each its share.
 
     Measured: the largest logit error on the last token, given alone, with these changes in all blocks.
 
@@ -89,12 +90,12 @@ def mixture(trial: Trial) -> Measurement:
 
 @claim("goldwaser-parallel", GOLDWASER, "Lemma parallel_block, Table 1", exact=True, cost=(2, 4))
 def parallel(trial: Trial) -> Measurement:
-    """Where the MLP stands beside the attention and never sees the context, its last matrix alone absorbs what the
-    attention lacks.
+    """If the MLP is parallel to the attention and does not depend on the context, its last matrix alone absorbs the
+    missing output of the attention.
 
     Measured: the largest logit error on the last token, given alone, with this change in all blocks.
 
-    Control: no change, as there is nothing else to be changed.
+    Control: no change, as nothing else can be changed.
 
     Settings: GPT-J and Falcon in transformers' own code, three layers 32 wide, every parameter random; texts of 20
     random tokens, 2 for each model (full: 8); float64.
@@ -104,8 +105,8 @@ def parallel(trial: Trial) -> Measurement:
 
 @claim("goldwaser-controllable", GOLDWASER, "Theorem 5, Definitions 3 and 4", exact=True, cost=(2, 6))
 def controllable(trial: Trial) -> Measurement:
-    """Any residual block admits a perfect patch if its inner function is input-controllable and its outer one
-    output-controllable, whatever these are and whatever brings the context.
+    """Any residual block admits an exact patch if its inner function is input-controllable and its outer one
+    output-controllable, for any such functions and any contextual layer.
 
     Measured: the largest difference of the block's outputs, with the context and with the changes, for each prompt,
     kind of block, output control (last matrix, last bias, scale of a norm) and contextual layer.
@@ -136,9 +137,10 @@ def controllable(trial: Trial) -> Measurement:
 
 
 def undone(outputs: Tensor, control: Tensor, wanted: Tensor) -> Tensor:
-    """What is left of a `wanted` change of what is `said`, `(width,)`, if the control is changed as well as it can be.
+    """The remainder of a `wanted` change of the `outputs`, `(width,)`, after the best change of the control.
 
-    What is said is linear in the control: its derivatives span all that can be reached. No formula is used."""
+    The outputs are linear in the control: its derivatives span all reachable changes. No formula of the paper is
+    used."""
     each = torch.eye(len(outputs), dtype=outputs.dtype)
     (slopes,) = torch.autograd.grad(outputs, control, each, is_grads_batched=True)
     directions, sizes, _ = torch.linalg.svd(slopes.flatten(1), full_matrices=False)
@@ -147,15 +149,15 @@ def undone(outputs: Tensor, control: Tensor, wanted: Tensor) -> Tensor:
 
 
 def left(block: ContextualBlock, contexts: Tensor, queries: Tensor, name: str) -> float:
-    """The share of what contexts want of a control that no change of this control can bring."""
+    """The share of the changes required by contexts that no change of this control can produce."""
     W, missed, asked = block.get_parameter(name), 0.0, 0.0
     for context, query in zip(contexts, queries, strict=True):
         full, alone = block.joint(context, query), block.joint(context[:0], query)
         assert full.stream is not None
         assert alone.stream is not None
-        if name in block.input_controls:  # W z is to become W z_C
+        if name in block.input_controls:  # W z should become W z_C
             outputs, wanted = F.linear(alone.read, W), F.linear(full.read - alone.read, W)
-        else:  # v is to become v_C; the inner activation is that with the context by then
+        else:  # v should become v_C, with the inner activation of the context
             outputs, wanted = block.leave(alone.stream, block.mlp(full.read)), full.stream - alone.stream
         missed += undone(outputs, W, wanted.detach()).square().sum().item()
         asked += wanted.square().sum().item()
@@ -168,13 +170,13 @@ def left(block: ContextualBlock, contexts: Tensor, queries: Tensor, name: str) -
     "out but PASS",
 )  # fmt: skip
 def preconditions(trial: Trial) -> Measurement:
-    """A perfect patch needs an MLP input z and an inner activation h that are not zero, and, where the scale of a norm
+    """An exact patch needs an MLP input z and an inner activation h that are not zero, and, where the scale of a norm
     is the output control, a normalised branch of which no coordinate is zero.
 
-    Measured: the share of what the context wants of a control that the best change of this control leaves undone,
-    by the derivative of the block with respect to the control, in which it is linear; over all prompts together.
+    Measured: the share of the required change that the best change of a control leaves out, by the derivative of the
+    block with respect to the control, in which it is linear; over all prompts together.
 
-    Control: the same blocks where nothing is violated: nothing may be left.
+    Control: the same blocks with all conditions met: nothing may be left out.
 
     Settings: z = 0 by a query of zeros, for gate and up matrix of a Llama block; h = 0 by a gate of zeros, for its last
     matrix; a coordinate of 0 by a row of zeros in the last matrix of a Gemma block, for the scale of the norm on the
@@ -203,7 +205,7 @@ def preconditions(trial: Trial) -> Measurement:
 
 @claim("goldwaser-token-specific", GOLDWASER, "Section 4, recomputed patches", exact=True, cost=(3, 8))
 def token_specific(trial: Trial) -> Measurement:
-    """A patch is made for one token: the next token needs another one, which is why they are computed anew for each.
+    """A patch is specific to one token: the next token needs another one, so patches are recomputed for each token.
 
     Measured: the largest logit error on a token, given alone, with the patch of the token before it.
 

@@ -1,5 +1,5 @@
-"""*Equivalence of context and parameter updates in modern transformer blocks* (arXiv 2511.17864): many layers, and what
-rounding does. On SmolLM2, a trial is one of the paper's five prompts."""
+"""*Equivalence of context and parameter updates in modern transformer blocks* (arXiv 2511.17864): many layers, and the
+effect of rounding. On SmolLM2, a trial is one of the paper's five prompts."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from inweights.papers.modern_blocks._patched import PROMPTS, disturbed_errors, l
 from inweights.theory import exchanged
 
 NOISE = 2.0**-9
-"""As large as the rounding of bfloat16, whose numbers lie 2^-8 of their size apart at most."""
+"""The size of bfloat16 rounding, which has a spacing of at most 2^-8 relative to a number."""
 TOKENS = 20
-"""Of a continuation, as in the paper."""
+"""The number of tokens of a continuation, as in the paper."""
 ENOUGH = 66
-"""The same, to tell the paper's 98% from 95% by a 95% interval of a share with a power of 0.8, tokens independent: n is
-(1.96 √(0.95 · 0.05) + 0.84 √(0.98 · 0.02))² / 0.03² = 330, in five prompts."""
+"""The same, sufficient to distinguish the paper's 98% from 95% by a 95% interval with a power of 0.8 for independent
+tokens: n is (1.96 √(0.95 · 0.05) + 0.84 √(0.98 · 0.02))² / 0.03² = 330, in five prompts."""
 PAPER = {"naive": (0.875, 0.875), "stable": (0.98, 1.0)}
-"""The share of equal tokens that the paper reports of Gemma 3 in bfloat16, from one version of it to the next."""
+"""The shares of equal tokens that successive versions of the paper report for Gemma 3 in bfloat16."""
 
 
 @claim("goldwaser-many-layers", GOLDWASER, "Theorem 2, Algorithm 1, Section 4", cost=(35, 270), needs=("smollm2",))
 def many_layers(trial: Trial) -> Measurement:
-    """Patched block by block, each on what the patched blocks before it say, a model of many layers gives for a single
-    token what it gives after the whole context, and so generates the same text.
+    """Patched block by block, each on the output of the patched blocks before it, a model of many layers gives for a
+    single token the output after the whole context, and so generates the same text.
 
     Measured: largest logit errors of all tokens of a greedy continuation, and the share of them on which patched and
-    prompted model agree about the next token; patches anew for every token, each block solved on the actual output of
-    the patched ones before it, the model given that token alone. The finished patch is put into the model for the first
-    token only, and must give the logits of the run that solved it, to 1e-5 of the largest logit. The others are read
-    from the run that solves their patches, block by block, each with its changed parameters.
+    prompted model agree about the next token; with new patches for every token, each block solved on the actual output
+    of the patched blocks before it, and the model given that token alone. The finished patch is applied to the model
+    for the first token only, and must give the logits of the run that solved it, to 1e-5 of the largest logit. The
+    others are taken from the run that solves their patches, block by block, each with its changed parameters.
 
     Control: the model without changes on the same tokens.
 
     Settings: SmolLM2 (135 M parameters, 30 layers), float32; the five prompts of the paper, one for each trial; 4
-    tokens each (full: 20). The same in bfloat16 is told beside it, on 4 tokens each (full: 66), and nothing is asked of
-    it: the paper's numbers in bfloat16 are of blocks with norms on the branch (goldwaser-low-precision).
+    tokens each (full: 20). Also measured: the same in bfloat16, on 4 tokens each (full: 66), without a criterion: the
+    paper's numbers in bfloat16 are for blocks with norms on the branch (goldwaser-low-precision).
     """
     text = PROMPTS[trial.seed % len(PROMPTS)]
     exact = replayed(trial.language_model("float32"), text, trial.size(4, TOKENS))
@@ -60,20 +60,19 @@ def many_layers(trial: Trial) -> Measurement:
 
 @claim("goldwaser-self-correcting", GOLDWASER, "Theorem 2, Algorithm 1", cost=(19, 45), needs=("smollm2",))
 def self_correcting(trial: Trial) -> Measurement:
-    """The algorithm corrects itself: a patch that is computed on what the blocks before it really say makes up for
-    errors that patches computed on ideal streams pass on.
+    """The algorithm is self-correcting: a patch computed on the actual output of the blocks before it compensates
+    errors that patches computed on ideal streams propagate.
 
-    Measured: the relative error of the logits where the output of every block is disturbed by one draw, with patches
-    that were solved on streams disturbed by another draw, divided by that with patches solved on undisturbed streams.
+    Measured: the relative error of the logits if the output of every block is perturbed by one draw, with patches
+    solved on streams perturbed by another draw, divided by that with patches solved on unperturbed streams.
 
-    Control: nothing is corrected: patches solved on undisturbed streams, the error under the other draw divided by that
-    under the one draw.
+    Control: no correction: with patches solved on unperturbed streams, the error under the other draw divided by that
+    under the first draw.
 
-    Settings: SmolLM2, float32; every coordinate of a block's output off by a random share of it of 2^-9, as large as
-    the rounding of bfloat16; the last token of one of the paper's prompts for each trial, 2 draws (full: 8), each
-    tested with the patch of the next one. Told beside it: the ratio where a patch is tested on the very draw that it
-    was solved on, as rounding repeats itself, and the one that follows if the errors of both draws add up, independent
-    of each other.
+    Settings: SmolLM2, float32; every coordinate of a block's output has a random relative error of 2^-9, the size of
+    bfloat16 rounding; the last token of one of the paper's prompts for each trial, 2 draws (full: 8), each tested with
+    the patch of the next one. Also measured: the ratio for a patch tested on the draw that it was solved on, as
+    rounding is repeatable, and the ratio expected if the errors of both draws are independent and add up.
     """
     model = trial.language_model("float32")
     prompt = last_token(model, torch.tensor(model.tokenizer(PROMPTS[trial.seed % len(PROMPTS)])["input_ids"]))
@@ -105,18 +104,18 @@ def self_correcting(trial: Trial) -> Measurement:
 
 @claim("goldwaser-low-precision", GOLDWASER, "Section 4, Appendix B", cost=(60, 600), needs=("smollm2",))
 def low_precision(trial: Trial) -> Measurement:
-    """In bfloat16 naive patches lose some of the generated tokens, and stable patches keep almost all of them.
+    """In bfloat16 naive patches change some of the generated tokens, and stable patches keep almost all of them.
 
     Measured: of a greedy continuation, token by token, whether patched and prompted model agree about the next one,
-    patches anew for every token, the model given that token alone; after a mismatch the comparison goes on with the
-    prompted history. Both kinds of patches solve every block on the actual output of the patched blocks before it; they
-    differ in how they invert the norm on the branch. `naive`: all of it in the scale of the norm; `stable`: the last
-    matrix turns the branch first.
+    with new patches for every token and the model given that token alone; after a mismatch the comparison continues
+    with the prompted history. Both kinds of patches solve every block on the actual output of the patched blocks before
+    it; they differ in how they invert the norm on the branch. `naive`: all of it in the scale of the norm; `stable`:
+    the last matrix rotates the branch first.
 
-    Control: `naive`: in float32, where rounding takes nothing; `stable`: the model without changes on the same tokens.
+    Control: `naive`: in float32, where rounding has no effect; `stable`: the model without changes on the same tokens.
 
     Settings: a trained language model in bfloat16; the five prompts of the paper, one for each trial; 4 tokens each
-    (full: 66, by which 98% can be told from 95%; the paper has 20).
+    (full: 66, which distinguishes 98% from 95%; the paper has 20).
 
     Precondition: the model's blocks have norms on the branch, as those of the paper's models, Gemma 3 (1B and 4B). In
     others, such as SmolLM2's, there is nothing to invert, and both kinds of patches are the same.
@@ -146,7 +145,7 @@ def low_precision(trial: Trial) -> Measurement:
 
 
 def one_block(trial: Trial, family: str) -> Model:
-    """A random model of a family with nothing but its first block, bfloat16."""
+    """A random model of a family with its first block only, in bfloat16."""
     net = tiny(family, trial.seed)
     body = net.get_submodule("model")
     body.layers = nn.ModuleList(list(body.get_submodule("layers").children())[:1])
@@ -155,7 +154,7 @@ def one_block(trial: Trial, family: str) -> Model:
 
 def level(prompt: Prompt, seed: int) -> dict[str, Tensor]:
     """The last matrix of the block, changed so that with the context the normalised branch is 1 or −1 everywhere: no
-    coordinate is small, and to divide by them is as safe as can be."""
+    coordinate is small, and division by them is safe."""
     net: Any = prompt.model.model
     last = net.model.layers[0].mlp.down_proj
     seen: list[Tensor] = []
@@ -173,14 +172,14 @@ def level(prompt: Prompt, seed: int) -> dict[str, Tensor]:
 
 @claim("goldwaser-stable-inversion", GOLDWASER, "Appendix B", cost=(15, 30))
 def stable_inversion(trial: Trial) -> Measurement:
-    """In low precision, to turn the branch by the last matrix first, to where the old scale of the norm serves best,
-    loses less to rounding than to put all of what is missing into the scale, which divides by small coordinates.
+    """In low precision, rotating the branch by the last matrix first, to where the old scale of the norm fits best,
+    loses less to rounding than putting the whole change into the scale, which divides by small coordinates.
 
-    Measured: the largest logit error of the stable patch, divided by that of the naive one, each in the mean over
+    Measured: the largest logit error of the stable patch, divided by that of the naive one, each as the mean over
     texts.
 
-    Control: the same blocks, but that the last matrix is such, for each text, that all coordinates of the normalised
-    branch are of one size: there is nothing that the naive patch could lose by dividing.
+    Control: the same blocks with a last matrix, for each text, for which all coordinates of the normalised branch have
+    the same size: the naive patch then loses nothing by dividing.
 
     Settings: one block of Gemma 2 and one of Gemma 3, so that errors of one block are not corrected by another; 32
     wide, every parameter random, bfloat16; texts of 20 random tokens, 20 for each model (full: 40).

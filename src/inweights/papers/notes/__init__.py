@@ -1,4 +1,4 @@
-"""What the notes say of regression and of gradient descent, mistakes included, and what holds instead."""
+"""Claims of the notes about regression and gradient descent, including mistakes, and corrected forms."""
 
 # The order is that of the claims in the paper.
 # isort: off

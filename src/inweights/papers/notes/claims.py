@@ -1,4 +1,4 @@
-"""What the notes say of regression and of gradient descent, mistakes included, and what holds instead."""
+"""Claims of the notes about regression and gradient descent, including mistakes, and corrected forms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def asked_after(sample: Sample, queries: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def one_step(sample: Sample, queries: Tensor) -> Tensor:
-    """The answers `(batch, k)` of one step of gradient descent from zero, rate 1, on the mean of the halved squares."""
+    """The predictions `(batch, k)` of one step of gradient descent from zero, rate 1, on half the mean squared
+    error."""
     n = sample.xs.shape[1]
     w = torch.zeros(len(sample.xs), sample.xs.shape[2], dtype=sample.xs.dtype, requires_grad=True)
     missed = (sample.xs @ w.unsqueeze(-1)).squeeze(-1) - sample.ys
@@ -35,7 +36,7 @@ def one_step(sample: Sample, queries: Tensor) -> Tensor:
 
 
 def miss_at_best_rate(answers: Tensor, step: Tensor) -> Tensor:
-    """For each prompt the largest difference of answers `(batch, k)` from those of a step, at the best rate for it."""
+    """For each prompt the largest difference of predictions `(batch, k)` from those of a step, at its best rate."""
     rate = (answers * step).sum(-1, keepdim=True) / step.square().sum(-1, keepdim=True)
     return each(answers, rate * step)
 
@@ -49,10 +50,10 @@ def softmax_answers(sample: Sample, scores: Tensor) -> Tensor:
 def attention_demo(trial: Trial) -> Measurement:
     """The demonstration's attention, Σ s_i y_i / Σ s_i² with scores s_i = x·x_i, is a step of gradient descent.
 
-    Measured: for each context the largest difference of its answers to 20 queries from those of one step from zero, at
-    the rate that suits the context best.
+    Measured: for each context the largest difference of its predictions for 20 queries from those of one step from
+    zero, at the best rate for the context.
 
-    Control: softmax attention, which is no step either.
+    Control: softmax attention, which is not a step either.
 
     Settings: 5 dimensions, 20 examples, noise 0.1, 50 contexts (full: 500), float64, as in the note.
     """
@@ -71,9 +72,10 @@ def attention_demo(trial: Trial) -> Measurement:
 )  # fmt: skip
 def attention_corrected(trial: Trial) -> Measurement:
     """With the factor η/N and weights that start at zero, the note's linear attention is one step of gradient descent
-    with rate η on the mean of the halved squares.
+    with rate η on half the mean squared error.
 
-    Measured: for each context the largest difference of its answers from those of that step, the gradient by autograd.
+    Measured: for each context the largest difference of its predictions from those of that step, with the gradient by
+    autograd.
 
     Control: the division by Σ s_i² in place of the factor, as in the demonstration.
 
@@ -95,7 +97,7 @@ def plus_plus(sample: Sample, eta: float, gamma: float, layers: int = 2) -> Tens
     n, identity = X.shape[1], torch.eye(X.shape[2], dtype=X.dtype)
     change, w, missed = identity.expand(len(X), -1, -1), torch.zeros_like(X[:, 0].unsqueeze(-1)), y
     for _ in range(layers):
-        step = eta / n * X.mT @ missed  # in the inputs as they are now
+        step = eta / n * X.mT @ missed  # with the current inputs
         w = w + change.mT @ step
         missed = missed - X @ step
         now = identity - gamma * X.mT @ X
@@ -104,7 +106,7 @@ def plus_plus(sample: Sample, eta: float, gamma: float, layers: int = 2) -> Tens
 
 
 def slope(sample: Sample, w: Tensor) -> Tensor:
-    """∇L at weights `(batch, dims)`, of the mean of the halved squares."""
+    """∇L at weights `(batch, dims)`, for half the mean squared error."""
     X = sample.xs
     return (X.mT @ (X @ w.unsqueeze(-1) - sample.ys.unsqueeze(-1))).squeeze(-1) / X.shape[1]
 
@@ -116,19 +118,19 @@ def newton_step(sample: Sample, w: Tensor) -> Tensor:
 
 
 def miss_with_one_matrix(steps: Tensor, slopes: Tensor) -> Tensor:
-    """For each prompt the largest difference of a step `(batch, dims)` from what one matrix makes of the gradient: the
-    matrix that suits all prompts best."""
+    """For each prompt the largest difference of a step `(batch, dims)` from one matrix times the gradient, with the
+    best matrix for all prompts together."""
     return each(steps, slopes @ torch.linalg.lstsq(slopes, steps).solution)
 
 
 @claim("note-plus-is-newton", NOTES, "004, section 2.4", exact=True, cost=(0.2, 0.5))
 def plus_is_newton(trial: Trial) -> Measurement:
     """In layer l, GD++ moves the weights by −η_l H_l⁻¹ ∇L(w), where H_l is a learned preconditioner: curvature is
-    corrected by the Hessian, so that layers come near to Newton's method.
+    corrected by the Hessian, so that layers approach Newton's method.
 
-    Measured: for each prompt the largest difference of what the second layer of GD++ adds to the weights from
-    −η H⁻¹ ∇L where it begins, by the reading of the note that serves it better: H is the Hessian, at the η that suits
-    the prompt best; or H is learned, so one for all prompts, and η H⁻¹ is the matrix that suits all of them best.
+    Measured: for each prompt the largest difference between the second layer's change of the weights in GD++ and −η H⁻¹
+    ∇L at its start, in the more favourable reading of the note: H is the Hessian, with the best η for the prompt; or H
+    is learned, so one for all prompts, and η H⁻¹ is the best matrix for all of them.
 
     Control: a step along the signs of the gradient.
 
@@ -153,10 +155,10 @@ def plus_corrected(trial: Trial) -> Measurement:
     """GD++ is a step of plain gradient descent and a transform of the data, x ← (I − γ X Xᵀ) x, with one number γ for
     each layer; linear self-attention computes it.
 
-    Measured: for each context the largest difference, over 20 queries, between the answers of two layers of linear
-    self-attention with these weights and of GD++ computed by itself.
+    Measured: for each context the largest difference, over 20 queries, between the predictions of two layers of linear
+    self-attention with these weights and of GD++ computed directly.
 
-    Control: γ = 0 in the attention: no transform.
+    Control: γ = 0 in the attention, without the transform.
 
     Settings: 5 dimensions, 20 examples, noise 0.1, η = 0.5, γ = 0.01; 50 contexts (full: 500), float64.
     """
@@ -164,7 +166,7 @@ def plus_corrected(trial: Trial) -> Measurement:
     sample = regression(trial, trial.size(50, 500), n)
     queries = trial.draw(len(sample.xs), 1, dtype=torch.float64).normal(20, 5)
     answers = (queries @ plus_plus(sample, 0.5, 0.01).unsqueeze(-1)).squeeze(-1)
-    # Every query has a prompt of its own, behind the same examples.
+    # Every query has its own prompt with the same examples.
     xs = torch.cat([sample.xs.unsqueeze(1).expand(-1, 20, -1, -1), queries.unsqueeze(2)], 2).flatten(0, 1)
     ys = torch.cat([sample.ys, torch.zeros_like(sample.ys[:, :1])], 1).repeat_interleave(20, 0)
 
@@ -179,7 +181,7 @@ def plus_corrected(trial: Trial) -> Measurement:
 
 
 def sensitivity(model: Predictor, trial: Trial, prompts: int) -> Tensor:
-    """The standard deviation of the answer over 10 orders of the examples, for each prompt."""
+    """The standard deviation of the prediction over 10 orders of the examples, for each prompt."""
     n = 20
     sample = regression(trial, prompts, n + 1)
     random, answers = trial.generator(), []
@@ -190,7 +192,7 @@ def sensitivity(model: Predictor, trial: Trial, prompts: int) -> Tensor:
 
 
 class LastExample:
-    """Least squares on the last example alone: what an algorithm does that forgets all others."""
+    """Least squares on the last example alone, as an algorithm that forgets all others."""
 
     def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
         x, y = xs[:, -2:-1], ys[:, -2:-1]
@@ -201,11 +203,11 @@ class LastExample:
 def order_stable(trial: Trial) -> Measurement:
     """Gradient descent is order-stable: it does not depend on the order of its inputs.
 
-    Measured: for each prompt the standard deviation of the answer over 10 orders, after one step of SGD for each
-    example. The note does not say which gradient descent; the paper that it sums up measures full batches, SGD and Adam
-    by that name, so we read it as about SGD, too.
+    Measured: for each prompt the standard deviation of the prediction over 10 orders, after one step of SGD for each
+    example. The note does not specify the kind of gradient descent; the paper that it summarises uses the name for full
+    batches, SGD and Adam, so we apply the claim to SGD too.
 
-    Control: an algorithm that remembers the last example alone.
+    Control: an algorithm that uses only the last example.
 
     Settings: 5 dimensions, 20 examples, noise 0.1, rate 0.05; 50 prompts (full: 500), float64.
     """
@@ -221,7 +223,7 @@ def order_stable(trial: Trial) -> Measurement:
 def order_full_batch(trial: Trial) -> Measurement:
     """Gradient descent on all examples at once does not depend on their order.
 
-    Measured: for each prompt the standard deviation of the answer over 10 orders, after 20 steps on all examples.
+    Measured: for each prompt the standard deviation of the prediction over 10 orders, after 20 steps on all examples.
 
     Control: SGD, one step for each example.
 

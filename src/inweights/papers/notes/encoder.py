@@ -1,4 +1,4 @@
-"""What the notes say of a trained encoder and of least squares, its reference."""
+"""Claims of the notes about a trained encoder, and about least squares as its reference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ LENGTHS = list(range(5, 51, 5))
 
 @dataclass(frozen=True)
 class Sometimes:
-    """A model that is asked after some numbers of examples alone: every one of them is a run of an encoder."""
+    """A model evaluated after selected numbers of examples only, as each of them needs a forward pass of the
+    encoder."""
 
     model: Learner
     lengths: Sequence[int]
@@ -40,7 +41,8 @@ class Sometimes:
 def errors_of(
     models: Mapping[str, Predictor], trial: Trial, lengths: Sequence[int], noise: float = 0.1
 ) -> dict[str, list[float]]:
-    """Mean squared errors against labels without noise after so many examples of 10 dimensions, as shares of 10."""
+    """Mean squared errors against labels without noise after each number of examples in 10 dimensions, divided by
+    10."""
     task, prompts = Linear(dims=10, noise=noise), trial.size(512, 5120)
     asked = {name: Sometimes(m, lengths) if isinstance(m, Learner) else m for name, m in models.items()}
     result = curves(task, max(lengths) + 1, asked, prompts=prompts, seed=trial.seed, clean=True)
@@ -54,15 +56,15 @@ def untrained(trial: Trial) -> Learner:
 
 @claim("note-encoder", NOTES, "004, section 8.2", cost=(5, 40), needs=("seed-encoder",))
 def encoder(trial: Trial) -> Measurement:
-    """A simple transformer for in-context learning is trained on synthetic regression; its error is then near to that
+    """A simple transformer for in-context learning is trained on synthetic regression; its error is then close to that
     of OLS.
 
-    Measured: its mean squared error over that of OLS and over that of ridge regression with the penalty of the noise,
-    which is Bayes' answer, on the same prompts, against labels without noise. The note prints the ratio to OLS and
-    names no number: that “near” is 1.5 times is ours. It also measures in contexts without noise, where OLS is exact
-    and the ratio says nothing; here they have that of the training.
+    Measured: its mean squared error divided by that of OLS and by that of ridge regression with the penalty of the
+    noise, which is the Bayes predictor, on the same prompts, against labels without noise. The note prints the ratio to
+    OLS and states no number: that “close” means 1.5 times is our choice. It also measures in contexts without noise,
+    where OLS is exact and the ratio is meaningless; here contexts have the noise of the training.
 
-    Control: the encoder untrained.
+    Control: the untrained encoder.
 
     Settings: recipe `seed-encoder` (five minutes on two cores): 10 dimensions, 20 examples with noise 0.1; λ = σ²/τ² is
     0.01; 512 prompts (full: 5,120). The training saw 512,000 prompts, half of the note's 1,000,000 (100 epochs of
@@ -76,11 +78,11 @@ def encoder(trial: Trial) -> Measurement:
 )  # fmt: skip
 def encoder_long(trial: Trial) -> Measurement:
     """A simple transformer for in-context learning is trained on synthetic regression, for longer; its error is then
-    near to that of OLS.
+    close to that of OLS.
 
     Measured: as in `note-encoder`.
 
-    Control: the encoder untrained.
+    Control: the untrained encoder.
 
     Settings: recipe `seed-encoder-long`: ten times as many prompts as `seed-encoder`, five times as many as the note's
     own loop; 10 dimensions, 20 examples with noise 0.1; 512 prompts (full: 5,120).
@@ -89,7 +91,7 @@ def encoder_long(trial: Trial) -> Measurement:
 
 
 def against_classics(model: Predictor, trial: Trial) -> Measurement:
-    """A model's error over those of OLS and of ridge regression, beside the same of the untrained encoder."""
+    """A model's error divided by those of OLS and of ridge regression, and the same for the untrained encoder."""
     models = {"model": model, "untrained": untrained(trial), "ols": OLS(), "ridge": Ridge(penalty=0.01)}
     last = {name: error for name, (error,) in errors_of(models, trial, [20]).items()}
     without = errors_of({"model": model}, trial, [20], noise=0.0)["model"][0]
@@ -107,19 +109,18 @@ def context_length(trial: Trial) -> Measurement:
     """The longer the context, the smaller the encoder's error, over the lengths of the note's figure.
 
     Measured: the rank correlation of its mean squared error with the length, 5, 10, … 50, after the short training and
-    after the long one. The note draws the curve and says no more of it than its title: that it falls is our reading,
-    and that of the OLS beside it.
+    after the long one. The note plots the curve without comment: that it falls is our reading.
 
-    Control: the encoder untrained.
+    Control: the untrained encoder.
 
-    Settings: recipes `seed-encoder` and `seed-encoder-long`, both trained with 20 examples, so that all other lengths
-    are new to them; contexts with noise 0.1, labels of queries without; 512 prompts (full: 5,120).
+    Settings: recipes `seed-encoder` and `seed-encoder-long`, both trained with 20 examples, so that they have not been
+    trained with other lengths; contexts with noise 0.1, labels of queries without; 512 prompts (full: 5,120).
     """
     return over_lengths(trial.trained("seed-encoder").cpu(), trial.trained("seed-encoder-long").cpu(), trial)
 
 
 def over_lengths(short: Predictor, long: Predictor, trial: Trial) -> Measurement:
-    """The rank correlations of two models' errors with the length, beside that of the untrained encoder."""
+    """The rank correlations of two models' errors with the length, and that of the untrained encoder."""
     models = {"short training": short, "long training": long, "untrained": untrained(trial)}
     lines = errors_of({**models, "ols": OLS(), "ridge": Ridge(penalty=0.01)}, trial, LENGTHS)
     ranks = {name: falling(lines[name]) for name in models}
@@ -142,18 +143,18 @@ def over_lengths(short: Predictor, long: Predictor, trial: Trial) -> Measurement
 
 
 def falling(line: Sequence[float]) -> float:
-    """The rank correlation with the place: −1 if each is smaller than the one before."""
+    """The rank correlation with the index: −1 if each value is smaller than the one before."""
     return float(spearmanr(range(len(line)), line).statistic)
 
 
 @claim("note-ols-reference", NOTES, "004, sections 8.2 and 8.3", cost=(3, 10))
 def ols_reference(trial: Trial) -> Measurement:
-    """What a trained model is held against is OLS, in contexts with noisy labels, too.
+    """OLS is the reference for a trained model, also in contexts with noisy labels.
 
-    Measured: the mean squared error of OLS over that of ridge regression with the penalty of the noise, the largest
-    over the lengths of the note's figure, 5, 10, … 50. That a reference is what nothing beats by more than 1% is our
-    reading. No error counts for more than that of always answering 0: at as many examples as dimensions, OLS has no
-    finite mean.
+    Measured: the mean squared error of OLS divided by that of ridge regression with the penalty of the noise, the
+    largest ratio over the lengths of the note's figure, 5, 10, … 50. That nothing may beat a reference by more than 1%
+    is our reading. Errors are clipped at that of always answering 0, as OLS has no finite mean with as many examples as
+    dimensions.
 
     Control: noise 1, where shrinking is known to help.
 
@@ -167,8 +168,8 @@ def ols_reference(trial: Trial) -> Measurement:
 
 
 def ols_over_ridge(trial: Trial, noise: float) -> list[float]:
-    """The mean squared error of OLS over that of ridge regression with the penalty of the noise, for each length; no
-    error is larger than that of always answering 0."""
+    """The mean squared error of OLS divided by that of ridge regression with the penalty of the noise, for each length;
+    errors are clipped at that of always answering 0."""
     task, models = Linear(dims=10, noise=noise), {"ols": OLS(), "ridge": Ridge(penalty=noise**2)}
     result = curves(task, LENGTHS[-1] + 1, models, prompts=trial.size(512, 5120), seed=trial.seed, clean=True)
     means = {name: errors[:, LENGTHS].clamp(max=1).mean(0) for name, errors in result.items()}

@@ -1,4 +1,4 @@
-"""What the notes say of the theorem and its dynamics, mistakes included."""
+"""Claims of the notes about the theorem and its dynamics, including mistakes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from inweights.theory import implicit_update
 
 @claim("note-factors", NOTES, "000, appendix B", exact=True, cost=(2, 10))
 def factors(trial: Trial) -> Measurement:
-    """Tokens are taken off the front of the context by W_i = W_{i−1} + h_i W_{i−2} A_i.
+    """Tokens are removed from the front of the context by W_i = W_{i−1} + h_i W_{i−2} A_i.
 
-    Measured: for each prompt the largest difference of T_{W_i}(c_{i+1}…c_n, x) from T(C, x) over all i; W_{−1} is read
-    as W_0. The note goes on with “= W_{i−1} (1 + h_i A_i)”, which is another matrix, and the right one.
+    Measured: for each prompt the largest difference of T_{W_i}(c_{i+1}…c_n, x) from T(C, x) over all i; W_{−1} is taken
+    as W_0. The note continues with “= W_{i−1} (1 + h_i A_i)”, which is a different matrix, and the correct one.
 
-    Control: the right factors in the opposite order.
+    Control: the correct factors in the opposite order.
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50), float64.
     """
@@ -45,11 +45,12 @@ def factors(trial: Trial) -> Measurement:
 
 @claim("note-index", NOTES, "000, Proposition 3.1", exact=True, cost=(2, 10))
 def index(trial: Trial) -> Measurement:
-    """The weights after i tokens are W_i = W_{i−1} − h ∇L_i(W_{i−1}), where the loss L_i holds what token i + 1 adds.
+    """The weights after i tokens are W_i = W_{i−1} − h ∇L_i(W_{i−1}), where the loss L_i contains the effect of token i
+    + 1.
 
     Measured: for each prompt the largest difference of T_{W_i}(x) from T(c_1…c_i, x), i from 1 to n − 1.
 
-    Control: losses two places off.
+    Control: losses with an index shifted by two.
 
     Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, 5 prompts (full: 50), float64.
     """
@@ -66,19 +67,20 @@ def index(trial: Trial) -> Measurement:
     "note-underdetermined", NOTES, "001, after Theorem 2.2", exact=True, cost=(1, 5), repeats="dherin-family"
 )  # fmt: skip
 def underdetermined(trial: Trial) -> Measurement:
-    """What the update has to satisfy, ΔW A(x) = W ΔA, is an underdetermined problem; the update of rank 1 is its
-    solution of least norm.
+    """The condition on the update, ΔW A(x) = W ΔA, is underdetermined; the update of rank 1 is its solution of least
+    norm.
 
-    Measured: `spread`: W is trained twice, from two random beginnings, until the block says of the query alone what it
-    says with the context; how far apart the two changes are, as a share of ‖ΔW‖, for each prompt. `least`: how far
-    LAPACK's least-norm solution is from ΔW, as a share of ‖ΔW‖.
+    Measured: `spread`: W is trained twice, from two random starting points, until the output for the query alone is
+    that with the context; the distance of the two changes, relative to ‖ΔW‖, for each prompt. `least`: the distance of
+    LAPACK's least-norm solution from ΔW, relative to ‖ΔW‖.
 
-    Control: of `spread`, two trainings from one beginning; of `least`, another solution, with a random right factor.
+    Control: for `spread`, two trainings from one starting point; for `least`, another solution, with a random right
+    factor.
 
-    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, all of them taken out, 20 prompts (full:
-    200); beginnings as large as the weights; float64.
+    Settings: softmax attention 16 wide, 64 hidden units, GELU; 12 tokens, all of them removed, 20 prompts (full: 200);
+    starting points as large as the weights; float64.
 
-    Precondition: all trainings reach what they are for, to 1e-10.
+    Precondition: all trainings converge, to 1e-10.
     """
     block, context, query = block_and_prompts(trial, trial.size(20, 200))
     update = absorb(block, context, query).updates[0].dense()
@@ -104,7 +106,7 @@ def beginnings(trial: Trial, block: ContextualBlock, prompts: int) -> tuple[Tens
 
 
 def taught(trial: Trial, block: ContextualBlock, context: Tensor, query: Tensor, start: Tensor) -> Tensor:
-    """The change of the first matrix with which the block says of a query alone what it says with the context."""
+    """The trained change of the first matrix with which the output for a query alone is that with the context."""
     wanted = block(context, query).detach()
     change = trained(block, query, wanted, start, trial.seed)
     miss = float(each(run(block, change, context[:, :0], query), wanted).max())

@@ -1,4 +1,4 @@
-"""What the notes say of tasks that were not trained on: how the risk there hangs on the number of tasks that were."""
+"""Claims of the notes about new tasks: how the risk depends on the number of training tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIMS, NOISE = 5, 0.1
 LENGTHS = (5, 10, 20, 40, 80)
 TASKS = (8, 32, 128, 512)
 FEWER = (8, 16, 32, 64, 128)
-"""Up to where the excess can be told from the chance of prompts."""
+"""Numbers of tasks for which the excess is larger than the sampling noise of the prompts."""
 
 
 def drawn(random: torch.Generator, *shape: int) -> Tensor:
@@ -24,15 +24,15 @@ def drawn(random: torch.Generator, *shape: int) -> Tensor:
 
 
 class Prompts:
-    """Contexts of n examples, and queries `(count, dims)`, without their tasks."""
+    """Contexts of n examples, and queries `(count, dims)`, for any tasks."""
 
     def __init__(self, random: torch.Generator, count: int, n: int) -> None:
         X, noise = drawn(random, count, n, DIMS), NOISE * drawn(random, count, n, 1)
         self.gram, self.noise, self.queries = X.mT @ X / n, X.mT @ noise / n, drawn(random, count, DIMS)
 
     def attended(self, w: Tensor) -> Tensor:
-        """All products of a query with `Xᵀy / n`, `(count, dims²)`, for contexts of tasks `(count, dims)`: linear
-        self-attention sums its answer up of them."""
+        """All products of a query with `Xᵀy / n`, `(count, dims²)`, for contexts of tasks `(count, dims)`: the
+        prediction of linear self-attention is a linear combination of them."""
         context = self.gram @ w.unsqueeze(-1) + self.noise
         return (self.queries.unsqueeze(-1) * context.mT).flatten(1)
 
@@ -44,11 +44,11 @@ class Prompts:
 def risks(
     trial: Trial, counts: Sequence[int], *, different: int | None = None, foreign: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The mean squared error on new tasks after a training on T of them, `(lengths, counts)`, and after one on as many
-    as prompts, `(lengths,)`.
+    """The mean squared error on new tasks after training on T tasks, `(lengths, counts)`, and after training on as many
+    tasks as prompts, `(lengths,)`.
 
-    - `different`: only the first so many of the T tasks are; the others are copies of them.
-    - `foreign`: contexts are of another prompt's task.
+    - `different`: the number of distinct tasks among the T; the others are copies of them.
+    - `foreign`: contexts are those of another prompt's task.
     """
     prompts, random, result = trial.size(20_000, 60_000), trial.generator(), []
     pool, many, new = (drawn(random, rows, DIMS) for rows in (max(counts), prompts, prompts))
@@ -58,7 +58,7 @@ def risks(
         seen, asked = Prompts(random, prompts, n), Prompts(random, prompts, n)
         shift = int(foreign)
         inputs, truth, line = asked.attended(new.roll(shift, 0)), asked.truth(new), []
-        for w in tasks:  # trained to the end: least squares
+        for w in tasks:  # trained to convergence: least squares
             A = seen.attended(w.roll(shift, 0))
             line.append((inputs @ torch.linalg.solve(A.mT @ A, A.mT @ seen.truth(w)) - truth).square().mean())
         result.append(torch.stack(line))
@@ -67,7 +67,7 @@ def risks(
 
 
 def foretold(risk: Tensor) -> Tensor:
-    """The best a/√T + b/√n for risks `(lengths, tasks)`, as shares of them; a and b at least 0."""
+    """The best fit a/√T + b/√n of risks `(lengths, tasks)`, relative to them; a and b at least 0."""
     n, T = (torch.tensor(v, dtype=risk.dtype) for v in (LENGTHS, TASKS))
     parts = ((T**-0.5).expand_as(risk), (n**-0.5).unsqueeze(-1).expand_as(risk))
     shares = torch.stack([(p / risk).flatten() for p in parts], 1)
@@ -76,7 +76,7 @@ def foretold(risk: Tensor) -> Tensor:
 
 
 def misfit(risk: Tensor) -> float:
-    """The largest share by which risks differ from what is foretold."""
+    """The largest relative deviation of risks from the fit."""
     return float((foretold(risk) - 1).abs().max())
 
 
@@ -84,14 +84,14 @@ def misfit(risk: Tensor) -> float:
 def transfer_risk(trial: Trial) -> Measurement:
     """After T tasks and with n examples, the risk on a new task is task complexity / √T + context error / √n.
 
-    Measured: the largest share by which the mean squared error on new tasks differs from the best a/√T + b/√n, with
-    two numbers of our choice, over all T and n.
+    Measured: the largest relative deviation, over all T and n, of the mean squared error on new tasks from the best
+    a/√T + b/√n, with a and b fitted here.
 
-    Control: contexts of another prompt's task, of which there is nothing to learn.
+    Control: contexts of another prompt's task, from which nothing can be learned.
 
     Settings: T = 8, 32, 128, 512; n = 5, 10, 20, 40, 80; linear functions of 5 dimensions, noise 0.1. One layer of
-    linear self-attention, trained to the end, as least squares by LAPACK, on 20,000 prompts (full: 60,000) of these
-    tasks; as many to measure on, of tasks that it has not seen.
+    linear self-attention, trained to convergence, as least squares by LAPACK, on 20,000 prompts (full: 60,000) of these
+    tasks; measured on as many prompts of new tasks.
     """
     (result, _), (foreign, _) = risks(trial, TASKS), risks(trial, TASKS, foreign=True)
     lines = {
@@ -107,16 +107,17 @@ def transfer_risk(trial: Trial) -> Measurement:
     "note-transfer-corrected", NOTES, "004, section 3.3, corrected", cost=(10, 40), repeats="note-transfer-risk"
 )  # fmt: skip
 def transfer_corrected(trial: Trial) -> Measurement:
-    """The risk on a new task is above the least possible by at most about √(log N/T), N the size of the class of
+    """The risk on a new task exceeds the least possible by at most about √(log N/T), N the size of the class of
     algorithms (Li et al. 2023): this excess falls with the number of tasks at least as fast as 1/√T.
 
-    Measured: the slope of the logarithm of the excess, as a share of the least, mean over the lengths, over that of T.
+    Measured: the slope of the logarithm of the excess, relative to the least risk and averaged over the lengths,
+    against the logarithm of T.
 
     Control: T tasks of which all but 8 are copies.
 
-    Settings: as in `note-transfer-risk`, but T = 8, 16, … 128, beyond which the excess drowns in the chance of prompts.
-    The least possible is what a training on as many tasks as prompts reaches, on the same prompts. Their bound is one
-    from above, and so is the criterion.
+    Settings: as in `note-transfer-risk`, but T = 8, 16, … 128, beyond which the excess is smaller than the sampling
+    noise of the prompts. The least possible risk is that of training on as many tasks as prompts, on the same prompts.
+    Their bound is an upper bound, and so is the criterion.
     """
     (result, best), (copies, _) = risks(trial, FEWER), risks(trial, FEWER, different=8)
     excess = {
@@ -130,7 +131,8 @@ def transfer_corrected(trial: Trial) -> Measurement:
 
 
 def exponent(excess: Tensor) -> float:
-    """The slope of the logarithm of an excess for each of `FEWER` over that of T, by least squares."""
+    """The slope of the logarithm of the excess, one for each of `FEWER`, against the logarithm of T, by least
+    squares."""
     logs = torch.tensor(FEWER, dtype=excess.dtype).log()
     logs = logs - logs.mean()
     return float((excess.log() * logs).sum() / logs.square().sum())

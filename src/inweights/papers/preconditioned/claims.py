@@ -21,16 +21,16 @@ D, N = 5, 20
 @claim("ahn-construction", AHN, "Lemma 1", exact=True, cost=(1, 1))
 @torch.no_grad()
 def construction(trial: Trial) -> Measurement:
-    """With weights `P = diag(0, 1)` and `Q = −diag(A, 0)`, layers of linear self-attention answer as gradient descent
-    that is preconditioned by A, one for each layer.
+    """With weights `P = diag(0, 1)` and `Q = −diag(A, 0)`, layers of linear self-attention compute gradient descent
+    preconditioned by A, one step for each layer.
 
-    Measured: how far the weights by which 1, 2 and 3 layers answer, read by asking for all unit vectors, are from those
-    of the descent, as a part of their norm.
+    Measured: the distance of the implicit weights of 1, 2 and 3 layers, measured with all unit vectors as queries, from
+    those of the descent, relative to their norm.
 
-    Control: descent that is preconditioned by the identity, with the step size that comes nearest to A.
+    Control: descent preconditioned by the identity, with the step size closest to A.
 
-    Settings: 5 dimensions, 20 normal examples, 64 or 512 prompts, float64; A are random and not symmetric, which the
-    lemma does not ask for. Told beside it: the same for symmetric ones. What the layers do is
+    Settings: 5 dimensions, 20 normal examples, 64 or 512 prompts, float64; A are random and not symmetric; the lemma
+    does not require symmetry. Also measured: the same for symmetric ones. What the layers do compute is
     ahn-construction-corrected.
     """
     sample = prompts(trial, Linear(dims=D), trial.size(64, 512), N)
@@ -47,15 +47,15 @@ def construction(trial: Trial) -> Measurement:
 )  # fmt: skip
 @torch.no_grad()
 def construction_corrected(trial: Trial) -> Measurement:
-    """With those weights, layers of linear self-attention answer as gradient descent that is preconditioned by the
-    transpose of A, which is A itself where A is symmetric.
+    """With those weights, layers of linear self-attention compute gradient descent preconditioned by the transpose of
+    A, which is A itself if A is symmetric.
 
-    Measured: how far the weights by which 1, 2 and 3 layers answer, read by asking for all unit vectors, are from those
-    of the descent, as a part of their norm; for A that are symmetric and for A that are not.
+    Measured: the distance of the implicit weights of 1, 2 and 3 layers, measured with all unit vectors as queries, from
+    those of the descent, relative to their norm; for symmetric A and for A that are not.
 
-    Control: descent that is preconditioned by the identity, with the step size that comes nearest to A.
+    Control: descent preconditioned by the identity, with the step size closest to A.
 
-    Settings: as for ahn-construction, whose sentence this is.
+    Settings: as for ahn-construction, which this claim corrects.
     """
     sample = prompts(trial, Linear(dims=D), trial.size(64, 512), N)
     both = preconditioners(trial)
@@ -74,12 +74,12 @@ def preconditioners(trial: Trial) -> tuple[Tensor, Tensor]:
 
 
 def identity_part(matrices: Tensor) -> Tensor:
-    """The multiples of the identity that are nearest to matrices, of the same shape."""
+    """The multiples of the identity nearest to matrices, of the same shape."""
     return matrices.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None] * torch.eye(matrices.shape[-1]).to(matrices)
 
 
 def apart_from_descent(sample: Sample, matrices: Tensor, by: Tensor) -> Tensor:
-    """How far 1, 2 and 3 layers with these A are from descent that is preconditioned by those: `(3 prompts,)`."""
+    """The distances of 1, 2 and 3 layers with the A `matrices` from descent preconditioned by `by`: `(3 prompts,)`."""
     results = []
     for layers in (1, 2, 3):
         model = LSAModel(LSA(layers=layers, form="sparse"), D, 1).to(sample.xs)
@@ -98,25 +98,25 @@ def sparse(model: Learner) -> SparseForm:
 
 
 def matrix(model: LSAModel) -> Tensor:
-    """The A of a model with one layer, whatever the scale of its two products: `(dims, dims)`."""
+    """The A of a model with one layer, independent of the scale of its two products: `(dims, dims)`."""
     out, compare = (each[0, 0] for each in model.form.products())
     return -out[D, D] * compare[:D, :D]
 
 
 def apart(result: Tensor, wanted: Tensor) -> float:
-    """The distance of two matrices as a part of the norm of the second."""
+    """The distance of two matrices relative to the norm of the second."""
     return ((result - wanted).norm() / wanted.norm()).item()
 
 
 @claim("ahn-optimum", AHN, "Theorem 1", cost=(6, 16), needs=("ahn-1",))
 def optimum(trial: Trial) -> Measurement:
-    """Of all weights of one layer, those are best that make a step preconditioned by
-    `A = n / (n + d + 1) I` where inputs are standard normal; training finds them.
+    """The best weights of one layer compute a step preconditioned by `A = n / (n + d + 1) I` if inputs are standard
+    normal; training converges to them.
 
-    Measured: the mean square of the errors, of which theory says d (d + 1) / (n + d + 1) = 1.154; and how far the A
-    that is read from the weights is from the best, as a part of its norm.
+    Measured: the mean squared error, which theory predicts as d (d + 1) / (n + d + 1) = 1.154; and the distance of the
+    A in the weights from the best, relative to its norm.
 
-    Control: the same of `A = I`, which would be best if examples had no end.
+    Control: the same for `A = I`, which would be best for infinitely many examples.
 
     Settings: 5 dimensions, 20 examples, no weight fixed; 50,000 or 200,000 prompts, float64.
     """
@@ -134,13 +134,13 @@ def optimum(trial: Trial) -> Measurement:
 
 
 def from_identity(matrices: Tensor) -> Tensor:
-    """How far matrices are from multiples of the identity, as a part of their norms: `(…, d, d)` → `(…)`."""
+    """The distances of matrices from multiples of the identity, relative to their norms: `(…, d, d)` → `(…)`."""
     return torch.linalg.matrix_norm(matrices - identity_part(matrices)) / torch.linalg.matrix_norm(matrices)
 
 
 def from_theorem(model: Learner, root: Tensor) -> float:
-    """How far the `Σ^½ A Σ^½` or B is from a multiple of the identity that is farthest, `root` being `Σ^½`. No answer
-    depends on the last B."""
+    """The largest distance of any `Σ^½ A Σ^½` or B from a multiple of the identity; `root` is `Σ^½`. The last B is left
+    out, as no prediction depends on it."""
     form = sparse(model)
     return max(from_identity(root @ form.a @ root).max().item(), from_identity(form.b[:-1]).max().item())
 
@@ -148,20 +148,20 @@ def from_theorem(model: Learner, root: Tensor) -> float:
 @claim("ahn-three-layers", AHN, "Theorem 4 and section 5.1, where Σ = I", cost=(4, 15), needs=("ahn-3",))
 @torch.no_grad()
 def three_layers(trial: Trial) -> Measurement:
-    """Three layers of the form P = diag(B, 1), Q = −diag(A, 0) learn multiples of the identity as A and B where inputs
-    are standard normal, which is GD++, and leave less error than three steps of gradient descent.
+    """Three layers of the form P = diag(B, 1), Q = −diag(A, 0) learn multiples of the identity as A and B if inputs are
+    standard normal, which is GD++, and have less error than three steps of gradient descent.
 
-    Measured: the mean square of the errors; by what part it is above (below, if negative) that of gradient descent
-    with the best three step sizes; how far the A or B is from a multiple of the identity that is farthest, as a part of
-    its norm, the last B left out, on which no answer depends.
+    Measured: the mean squared error; its relative excess over that of gradient descent with the best three step sizes;
+    the largest relative distance of any A or B from a multiple of the identity, without the last B, on which no
+    prediction depends.
 
-    Control: the same of the untrained model.
+    Control: the same for the untrained model.
 
     Settings: 5 dimensions, 20 examples; 5,000 or 50,000 prompts, float64. The loss is that of the authors' notebook.
     """
     task = Linear(dims=D)
     sample = prompts(trial, task, trial.size(5000, 50_000), N)
-    with torch.enable_grad():  # the best steps are searched for
+    with torch.enable_grad():  # for the search of the best steps
         descent, better = (best_descent(trial, task, N, 3, plus=plus).model(D) for plus in (False, True))
     model = trained(trial, "ahn-3")
     control = build(trial.recipe("ahn-3")).to(sample.xs)
@@ -179,16 +179,16 @@ def three_layers(trial: Trial) -> Measurement:
 @claim("ahn-rotated", AHN, "Theorem 4 and section 5.1, Figure 3", cost=(2, 4), needs=("ahn-rotated",))
 @torch.no_grad()
 def rotated(trial: Trial) -> Measurement:
-    """Where inputs have the covariance Σ and weights its inverse, three layers of that form learn multiples of the
-    inverse covariance as A, and of the identity as B.
+    """If inputs have the covariance Σ and weights its inverse, three layers of that form learn multiples of the inverse
+    covariance as A, and of the identity as B.
 
-    Measured: how far the `Σ^½ A Σ^½` or B is from a multiple of the identity that is farthest, as a part of its norm,
-    the last B left out, on which no answer depends.
+    Measured: the largest relative distance of any `Σ^½ A Σ^½` or B from a multiple of the identity, without the last B,
+    on which no prediction depends.
 
-    Control: the same of the untrained model.
+    Control: the same for the untrained model.
 
     Settings: 5 dimensions, 20 examples (the paper: 10), eigenvalues 1, 1, 1/4, 1/16 and 1, float64; Σ is the same for
-    all seeds, where the paper draws one for each. Told beside it: the same of A itself, which would be 0 for plain
+    all seeds, where the paper draws one for each. Also measured: the same for A itself, which would be 0 for plain
     gradient descent.
     """
     task = trial.recipe("ahn-rotated").make_task()

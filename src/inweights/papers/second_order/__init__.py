@@ -1,4 +1,4 @@
-"""Fu et al. 2023: transformers learn higher-order optimisation methods (arXiv 2310.17086). What is exact."""
+"""Fu et al. 2023: transformers learn higher-order optimisation methods (arXiv 2310.17086). Exact claims."""
 
 # The order is that of the claims in the paper.
 # isort: off

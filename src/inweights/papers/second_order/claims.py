@@ -1,4 +1,4 @@
-"""Fu et al. 2023: transformers learn higher-order optimisation methods (arXiv 2310.17086). What is exact."""
+"""Fu et al. 2023: transformers learn higher-order optimisation methods (arXiv 2310.17086). Exact claims."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ def newton_converges(trial: Trial) -> Measurement:
     """Iterative Newton from `M = 2 S / |S Sᵀ|` needs O(log κ + log log 1/ε) steps to an error of ε, where gradient
     descent needs O(κ log 1/ε).
 
-    Measured: the first step with |w − w*| < ε |w*|, divided by 1 + 2 log₂ κ + log₂ ln(1/ε), which is what every start
-    `α S` with α from 1/|S Sᵀ| to (2 − κ⁻²)/|S Sᵀ| gives; 32 if there is none within 31 steps.
+    Measured: the first step with |w − w*| < ε |w*|, divided by 1 + 2 log₂ κ + log₂ ln(1/ε), which is the bound for
+    every start `α S` with α from 1/|S Sᵀ| to (2 − κ⁻²)/|S Sᵀ|; 32 if it is not reached within 31 steps.
 
-    Control: the same for gradient descent at its best rate, of which 16,000 steps are looked at.
+    Control: the same for gradient descent at its best rate, for up to 16,000 steps.
 
     Settings: d = 8, 16 examples, float64, eigenvalues of S from 1/κ to 1 in equal ratios; κ = 10, 100 and 1000, ε =
-    1e-3, 1e-6 and 1e-9. The start is the paper's to the letter, with the spectral norm: the very edge of convergence,
-    where nothing is ever learned along the steepest direction. That of the authors' code is fu-newton-corrected.
+    1e-3, 1e-6 and 1e-9. The start is exactly that of the paper, with the spectral norm: the limit of convergence, where
+    nothing is learned along the direction of the largest eigenvalue. The start of the authors' code is tested in
+    fu-newton-corrected.
     """
     return steps_needed(trial, "paper", 0.0)
 
@@ -40,20 +41,20 @@ def newton_converges(trial: Trial) -> Measurement:
     repeats="fu-newton-converges",
 )  # fmt: skip
 def newton_corrected(trial: Trial) -> Measurement:
-    """Iterative Newton needs O(log κ + log log 1/ε) steps if it begins inside the interval of convergence.
+    """Iterative Newton needs O(log κ + log log 1/ε) steps if it starts inside the interval of convergence.
 
     Measured: the first step with |w − w*| < ε |w*|, divided by 1 + 2 log₂ κ + log₂ ln(1/ε) + ½ log₂ d, for the start
     `S / |S Sᵀ|` in the Frobenius norm, which is at most √d times the spectral one.
 
     Control: the same for gradient descent at its best rate.
 
-    Settings: as for fu-newton-converges, whose sentence this is.
+    Settings: as for fu-newton-converges, which this claim corrects.
     """
     return steps_needed(trial, "code", 0.5 * math.log2(8))
 
 
 def steps_needed(trial: Trial, start: Literal["code", "paper"], slack: float) -> Measurement:
-    """Of iterative Newton and of gradient descent, each over what the rate allows Newton: for each κ, ε and prompt."""
+    """The steps of iterative Newton and of gradient descent, relative to Newton's bound: for each κ, ε and prompt."""
     dims, examples, kappas, epsilons = 8, 16, (10.0, 100.0, 1000.0), (1e-3, 1e-6, 1e-9)
     generator, prompts = trial.generator(), trial.size(4, 64)
     shares: dict[str, list[Tensor]] = {"newton": [], "gradient descent": []}
@@ -63,7 +64,7 @@ def steps_needed(trial: Trial, start: Literal["code", "paper"], slack: float) ->
         left = torch.linalg.qr(torch.randn(prompts, examples, dims, dtype=torch.float64, generator=generator))[0]
         right = torch.linalg.qr(torch.randn(prompts, dims, dims, dtype=torch.float64, generator=generator))[0]
         w = torch.randn(prompts, dims, 1, dtype=torch.float64, generator=generator)
-        xs = F.pad((left * values.sqrt()) @ right.mT, (0, 0, 0, 1))  # a query at the end, which nobody asks
+        xs = F.pad((left * values.sqrt()) @ right.mT, (0, 0, 0, 1))  # an unused query at the end
         ys = (xs @ w).squeeze(-1)
         newton = torch.stack([Newton(steps=k, start=start).weights(xs, ys)[:, -1] for k in range(32)])
         at = torch.tensor(sorted({math.ceil(1.05**j) for j in range(200)}))  # up to 16,000
@@ -90,18 +91,19 @@ def steps_needed(trial: Trial, start: Literal["code", "paper"], slack: float) ->
 @claim("fu-construction", FU, "Theorem 5.1", exact=True, cost=(1, 1))
 @torch.no_grad()
 def construction(trial: Trial) -> Measurement:
-    """A transformer can make k iterations of Newton's method with k + O(1) layers and a width of O(d).
+    """A transformer can implement k iterations of Newton's method with k + O(1) layers and a width of O(d).
 
-    Measured: how far the weights by which a stack of k + 2 layers of linear self-attention of width 2d + 1 answers,
-    read by asking for all unit vectors, are from those of k steps of iterative Newton, as a part of their norm; for k =
-    1, 2, 4 and 8.
+    Measured: the distance of the implicit weights of a stack of k + 2 layers of linear self-attention of width 2d + 1,
+    measured with all unit vectors as queries, from those of k steps of iterative Newton, relative to their norm; for k
+    = 1, 2, 4 and 8.
 
-    Control: gradient descent in as many layers, with steps that would take away all of the steepest direction at once.
+    Control: gradient descent in as many layers, with the step size that removes the error along the steepest direction
+    at once.
 
-    Settings: d = 5, 20 examples with standard deviations 1, 1/2, … 1/5 (of even ones, descent would soon find as much),
-    float64. The start `M = α S` has an α that is a weight of the model, as in the paper; prompts are scaled to |S²| =
-    1, where α = 1 converges. Attention is linear, which is two heads of the paper's; the paper counts k + 8 layers, for
-    it also has to move labels to their inputs.
+    Settings: d = 5, 20 examples with standard deviations 1, 1/2, … 1/5 (with equal ones, descent would converge as
+    fast), float64. The start `M = α S` has an α that is a weight of the model, as in the paper; prompts are scaled to
+    |S²| = 1, where α = 1 converges. Attention is linear, which corresponds to two heads of the paper; the paper counts
+    k + 8 layers, as it also has to move labels to their inputs.
     """
     dims, examples = 5, 20
     sample = Skewed(dims=dims).sample(trial.draw(trial.size(32, 256), dtype=torch.float64), examples + 1)
@@ -121,7 +123,7 @@ def construction(trial: Trial) -> Measurement:
 
 
 def padded(model: LSAModel, zeros: int) -> Answers:
-    """A model of inputs with so many zeros behind them."""
+    """A model applied to inputs with `zeros` zeros appended."""
 
     def answers(xs: Tensor, ys: Tensor) -> Tensor:
         result: Tensor = model(F.pad(xs, (0, zeros)), ys)
@@ -133,9 +135,9 @@ def padded(model: LSAModel, zeros: int) -> Answers:
 def newton_construction(steps: int, dims: int) -> LSAModel:
     """`steps` of iterative Newton from `M = S` as `steps + 2` layers of linear self-attention, in float64.
 
-    Inputs are given with as many zeros behind them, `(x, 0)`: there the layers keep `m = N x`, where `M = 2ˢ N` after s
-    steps. That takes the factor 2 out of `M ← 2M − M S M`: what is left, `m_j ← m_j − 2ˢ⁻¹ Σ m_i ⟨x_i, m_j⟩`, is what
-    attention adds to a token. The first layer makes `m = S x`, the last answers `2ˢ Σ y_i ⟨x_i, m⟩`.
+    Inputs are padded with as many zeros, `(x, 0)`, where the layers store `m = N x` with `M = 2ˢ N` after s steps. That
+    removes the factor 2 from `M ← 2M − M S M`: the rest, `m_j ← m_j − 2ˢ⁻¹ Σ m_i ⟨x_i, m_j⟩`, is what attention adds to
+    a token. The first layer computes `m = S x`, the last predicts `2ˢ Σ y_i ⟨x_i, m⟩`.
     """
     model = LSA(layers=steps + 2).build(Linear(dims=2 * dims), 0).double()
     eye = torch.eye(dims, dtype=torch.float64)
@@ -145,20 +147,20 @@ def newton_construction(steps: int, dims: int) -> LSAModel:
     out[0, 0, m, x], compare[0, 0, x, x] = eye, eye
     for step in range(steps):
         out[step + 1, 0, m, m] = -(2.0 ** (step - 1)) * eye
-    out[-1, 0, y, y] = -(2.0**steps)  # an lsa answers minus the label's entry
+    out[-1, 0, y, y] = -(2.0**steps)  # an lsa predicts minus the label's entry
     compare[1:, 0, x, m] = eye
     model.form.write(out, compare)
     return model
 
 
 def descended(xs: Tensor, ys: Tensor, steps: Tensor, rate: float) -> Tensor:
-    """The weights of gradient descent after each prefix and each number of `steps`, `(steps, batch, points, dims)`: as
-    the lab's `GD`, but at once, along the axes of `S`."""
+    """The weights of gradient descent after each prefix and each number of `steps`, `(steps, batch, points, dims)`: the
+    same as the lab's `GD`, but in closed form by the eigenvectors of `S`."""
     n = counts(xs).unsqueeze(-1)
     values, axes = torch.linalg.eigh(grams(xs) / n.unsqueeze(-1))
     b = times(axes.mT, moments(xs, ys) / n)
     left = (1 - rate * values).pow(steps.view(-1, 1, 1, 1))
-    gains = torch.where(values > 1e-12, (1 - left) / values.clamp(min=1e-12), 0.0)  # nothing is learned along the rest
+    gains = torch.where(values > 1e-12, (1 - left) / values.clamp(min=1e-12), 0.0)  # other directions stay 0
     return times(axes, gains * b)
 
 

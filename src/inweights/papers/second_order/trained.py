@@ -1,4 +1,4 @@
-"""Fu et al. 2023: transformers learn higher-order optimisation methods. What trained models are measured for."""
+"""Fu et al. 2023: transformers learn higher-order optimisation methods. Claims about trained models."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ def steps_per_layer(trial: Trial) -> Measurement:
     """Successive layers of a trained transformer match the iterations of Newton's method in a line, and each of its
     middle layers advances by several of them.
 
-    Measured: R² of a straight line through the number of Newton steps whose errors are most like those of what is read
-    from a layer, against the layer, over all layers; and how many such steps a layer adds in the middle half of them.
+    Measured: R² of a straight line through the number of Newton steps with the errors most similar to those of a
+    layer's read-out, against the layer, over all layers; and the number of such steps per layer in the middle half of
+    the layers.
 
-    Control: of R², the same decoder before its training; of the steps, an LSTM, which hardly advances, but may do so in
-    a line.
+    Control: for R², the same untrained decoder; for the steps, an LSTM, which hardly advances, though possibly
+    linearly.
 
     Settings: d = 5, 15 examples, a decoder of 8 layers of width 40 (the paper: d = 20, 12 layers, of which 3 to 9 make
-    about 3 steps each), an LSTM of 4 layers of width 32; layers 2 to 6 and 1 to 3 are their middles. A linear read-out
-    per layer, fitted here on other prompts; likeness is the cosine of a prompt's errors after 1 to 15 examples. Told
-    beside it: R² of the logarithm of the layer, which is what one gradient step for each layer would be like.
+    about 3 steps each), an LSTM of 4 layers of width 32; layers 2 to 6 and 1 to 3 are their middle halves. A linear
+    read-out per layer, fitted here on other prompts; similarity is the cosine of a prompt's errors after 1 to 15
+    examples. Also measured: R² for the logarithm of the layer, which one gradient step per layer would resemble.
     """
     models = trial.trained("depth-8"), trial.trained("lstm-5"), build(trial.recipe("depth-8")).to(trial.device)
     given = paths(trial)
@@ -63,16 +64,17 @@ def steps_per_layer(trial: Trial) -> Measurement:
 
 @claim("fu-exponential", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(6, 60))
 def exponential(trial: Trial) -> Measurement:
-    """Gradient descent needs exponentially more steps to keep up with every further layer.
+    """Gradient descent needs exponentially more steps to match each further layer.
 
-    Measured: R² of a straight line through the logarithm of the number of gradient steps whose errors are most like
-    those of what is read from a layer, against the layer; and the steps of the last layer over those of the first.
+    Measured: R² of a straight line through the logarithm of the number of gradient steps with the errors most similar
+    to those of a layer's read-out, against the layer; and the ratio of the steps of the last layer to those of the
+    first.
 
-    Control: of R², the same decoder before its training; of the ratio, an LSTM, whose layers are no such steps.
+    Control: for R², the same untrained decoder; for the ratio, an LSTM, in which layers are no such steps.
 
     Settings: d = 5, 15 examples, a decoder of 8 layers of width 40, an LSTM of 4 layers of width 32; gradient descent
-    at a rate of 0.04 (the paper's 0.01 at d = 20), up to 100,000 steps in ratios of 1.15; read-outs and likeness as for
-    Newton's steps. One gradient step for each layer would have a ratio of 8.
+    at a rate of 0.04 (the paper's 0.01 at d = 20), up to 100,000 steps in ratios of 1.15; read-outs and similarity as
+    for Newton's steps. One gradient step for each layer would have a ratio of 8.
     """
     models = trial.trained("depth-8"), trial.trained("lstm-5"), build(trial.recipe("depth-8")).to(trial.device)
     given = paths(trial)
@@ -95,7 +97,7 @@ def exponential(trial: Trial) -> Measurement:
 
 @claim("fu-ill-conditioned", FU, "Section 4.3, Figure 4", needs=("rotated-5",), cost=(2, 8))
 def ill_conditioned(trial: Trial) -> Measurement:
-    """Where inputs are ill-conditioned, a transformer is about as good as Newton's method, and gradient descent is not.
+    """On ill-conditioned inputs, a transformer is about as good as Newton's method, and gradient descent is not.
 
     Measured: the squared error of a decoder after 2d examples over that of 21 steps of iterative Newton.
 
@@ -104,8 +106,8 @@ def ill_conditioned(trial: Trial) -> Measurement:
 
     Settings: d = 5, variances 1, 1, 1, 0.01 and 0.01 (κ = 100, as in the paper), a decoder of 4 layers of width 32,
     weights from N(0, Σ⁻¹), so that no direction can be left out. Gradient descent at a rate of 0.04. The paper draws
-    axes for each prompt; here all prompts share them, so that Σ can be learned, which Newton's method is not told. Told
-    beside it is therefore what descent does that is told Σ and makes one step, the best, for each layer.
+    axes for each prompt; here all prompts share them, so that the decoder can learn Σ, which Newton's method is not
+    given. Also measured, therefore: descent that is given Σ, with one optimal step per layer.
     """
     model = trial.trained("rotated-5")
     task = trial.recipe("rotated-5").make_task()
@@ -135,8 +137,8 @@ def ill_conditioned(trial: Trial) -> Measurement:
 
 
 class Paths(NamedTuple):
-    """Prompts to fit read-outs on, others to measure on, and the errors there of both methods after so many steps:
-    `(steps, batch, points − 1)`. Without examples there is nothing to be like."""
+    """Prompts to fit read-outs on, others to measure on, and the errors there of both methods after each number of
+    steps: `(steps, batch, points − 1)`. The point without examples is left out."""
 
     known: Sample
     asked: Sample
@@ -144,9 +146,9 @@ class Paths(NamedTuple):
     descent: Tensor
 
 
-@lru_cache(maxsize=5)  # two claims ask for the same
+@lru_cache(maxsize=5)  # two claims use the same paths
 def paths(trial: Trial) -> Paths:
-    """Of iterative Newton and of gradient descent, on linear functions."""
+    """The errors of iterative Newton and of gradient descent on linear functions."""
     known, asked = (Linear(dims=5).sample(trial.draw(trial.size(512, 2048), step), 16) for step in (0, 1))
     xs, ys = asked.xs.double(), asked.ys.double()
     newton = torch.stack([Newton(steps=k).predict_prefixes(xs, ys) for k in NEWTON])
@@ -155,7 +157,7 @@ def paths(trial: Trial) -> Paths:
 
 
 def matched_steps(given: Paths, model: Learner) -> dict[str, list[float]]:
-    """For each layer the number of steps of Newton's method, and of gradient descent, that it is most like.
+    """For each layer the number of steps of Newton's method, and of gradient descent, that it is most similar to.
 
     `… likeness` is the cosine itself, averaged over prompts.
     """
@@ -170,9 +172,9 @@ def matched_steps(given: Paths, model: Learner) -> dict[str, list[float]]:
 
 
 def layer_answers(model: Learner, known: Sample, asked: Sample) -> Tensor:
-    """What can be read from each layer of a model by one linear map: `(layers, batch, points)`, for the prompts asked.
+    """The predictions of a linear read-out of each layer, `(layers, batch, points)`, on the prompts `asked`.
 
-    Fitted on the known prompts. States are normed as they are before a decoder's own read-out.
+    The read-outs are fitted on the prompts `known`. States are normalised as before a decoder's own read-out.
     """
     results = []
     for before, after in zip(states(model, known.xs, known.ys), states(model, asked.xs, asked.ys), strict=True):
@@ -182,13 +184,13 @@ def layer_answers(model: Learner, known: Sample, asked: Sample) -> Tensor:
 
 
 def middle_slope(steps: Sequence[float]) -> float:
-    """How many steps a layer adds between a quarter and three quarters of the layers: 3 and 9 of 12."""
+    """The number of steps per layer between a quarter and three quarters of the layers (3 and 9 of 12)."""
     first, last = len(steps) // 4, 3 * len(steps) // 4
     return (steps[last - 1] - steps[first - 1]) / (last - first)
 
 
 def r_squared(values: Sequence[float]) -> float:
-    """Of a straight line through values at 1, 2, …; 0 if they are all the same: there is nothing to explain."""
+    """R² of a straight line through values at 1, 2, …; 0 if they are all the same."""
     y = torch.tensor(values, dtype=torch.float64)
     x = torch.arange(len(y), dtype=torch.float64)
     x, y = x - x.mean(), y - y.mean()

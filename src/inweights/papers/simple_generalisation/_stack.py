@@ -44,17 +44,17 @@ class Skips(Residual):
         return self.join(self.layer.sequence(self.enter(tokens)), tokens)
 
     def sequence(self, tokens: Tensor) -> Tensor:
-        """What the block says at every position, `(..., n, width)`."""
+        """The output of the block at every position, `(..., n, width)`."""
         joint = self.everywhere(tokens)
         return self.leave(joint.stream, self.mlp(joint.read))
 
     def alone(self, query: Tensor) -> Joint:
-        """The joint of a token `(..., width)` that nothing comes before."""
+        """The joint of a token `(..., width)` without a context."""
         return self.joint(query.unsqueeze(-2)[..., :0, :], query)
 
 
 class Stack(nn.Module):
-    """Blocks one after the other over tokens `(x, y)`, the query last, its label hidden."""
+    """A stack of blocks over tokens `(x, y)`, with the query, without its label, as the last."""
 
     def __init__(self, *, norms: bool) -> None:
         super().__init__()
@@ -66,11 +66,11 @@ class Stack(nn.Module):
         return tokens
 
     def each(self) -> list[Skips]:
-        """The blocks, as what they are."""
+        """The blocks, with their type."""
         return [block for block in self.blocks if isinstance(block, Skips)]
 
     def entering(self, tokens: Tensor) -> list[tuple[Skips, Tensor]]:
-        """Each block with the tokens that reach it."""
+        """Each block with its input tokens."""
         results = []
         for block in self.each():
             results.append((block, tokens))
@@ -84,17 +84,17 @@ def tokens_of(prompts: Prompts) -> Tensor:
 
 
 def examples(trial: Trial) -> int:
-    """How many come before the query; the authors take 50."""
+    """The number of examples before the query; the authors use 50."""
     return trial.size(20, 50)
 
 
 def trained(trial: Trial, *, norms: bool = False) -> Stack:
-    """Trained once: 100 steps of Adam, on 128 new functions each, or 64 in a quick run."""
+    """The trained stack, trained once: 100 steps of Adam on 128 new functions each, or 64 in a quick run."""
     return _kept(trial.seed, norms, examples(trial), trial.size(64, 128), 100)
 
 
 def untrained(trial: Trial) -> Stack:
-    """The same stack before its training."""
+    """The same untrained stack."""
     return _trained(trial.seed, False, examples(trial), 1, 0)
 
 
@@ -110,7 +110,7 @@ def _kept(seed: int, norms: bool, examples: int, batch: int, steps: int) -> Stac
 
 @cache
 def _trained(seed: int, norms: bool, examples: int, batch: int, steps: int) -> Stack:
-    """The result is in float64."""
+    """Trains the stack and returns it in float64."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = Stack(norms=norms)
@@ -130,7 +130,7 @@ def new_tokens(trial: Trial, prompts: int) -> Tensor:
 
 
 def loss_of(net: Stack, trial: Trial) -> float:
-    """The mean squared error on new prompts; always answering 0 has 2."""
+    """The mean squared error on new prompts; that of always answering 0 is 2."""
     prompts = LinearTask(DIMS).prompts(500, examples(trial), seed=trial.seed + 1_000_003)
     with torch.no_grad():
         return F.mse_loss(predict(net(tokens_of(prompts).double())[:, -1]), prompts.target.double()).item()

@@ -26,21 +26,22 @@ from inweights.theory import Changes, Update, implicit_update, residual_bias
 
 
 def updates(block: Skips, tokens: Tensor) -> Changes:
-    """ΔW_i and Δb'_i for every position i, `(batch, n + 1)`: with them, the query alone does what position i does."""
+    """ΔW_i and Δb'_i for every position i, `(batch, n + 1)`: with them, the output for the query alone is that at
+    position i."""
     start = block.alone(tokens[:, -1:])
     return between(block, start, block.everywhere(tokens), output="bias")
 
 
 def outputs(block: Skips, changes: Changes, tokens: Tensor) -> Tensor:
-    """What the block says of the last token alone with the changes of every position, `(batch, n + 1, width)`."""
+    """The outputs of the block for the last token alone with the changes of every position, `(batch, n + 1, width)`."""
     query = tokens[:, -1:].expand_as(tokens)
     return changes.run(block, query.unsqueeze(-2)[..., :0, :], query)
 
 
 @claim("innocenti-all-positions", INNOCENTI, "Section 1, main result (i)", exact=True, cost=(12, 90))
 def all_positions(trial: Trial) -> Measurement:
-    """What a block with skip connections says at any position i is what it says of the last token alone with
-    ΔW_i = W (ΔA_i + Δz_i) (A(x) + x)ᵀ / ‖A(x) + x‖² and Δb'_i = ΔA_i + Δz_i, Δz_i the difference of the inputs.
+    """The output of a block with skip connections at any position i is its output for the last token alone with ΔW_i =
+    W (ΔA_i + Δz_i) (A(x) + x)ᵀ / ‖A(x) + x‖² and Δb'_i = ΔA_i + Δz_i, Δz_i the difference of the inputs.
 
     Measured: for each prompt and position the largest difference of outputs, in the first block.
 
@@ -59,11 +60,11 @@ def all_positions(trial: Trial) -> Measurement:
 
 @claim("innocenti-any-block", INNOCENTI, "Section 1, main result (ii)", exact=True, cost=(1, 10))
 def any_block(trial: Trial) -> Measurement:
-    """The same holds in every later block of a deep transformer, with what enters that block.
+    """The same holds in every later block of a deep transformer, with the inputs of that block.
 
     Measured: for each block but the first and each prompt, the largest difference of outputs over positions.
 
-    Control: the changes from the prompt itself, which is what enters the first block.
+    Control: the changes computed from the prompt itself, which is the input of the first block.
 
     Settings: the trained stack, as for `innocenti-all-positions`, 8 prompts (full: 128), float64.
     """
@@ -78,7 +79,7 @@ def any_block(trial: Trial) -> Measurement:
 
 @claim("innocenti-layer-norm", INNOCENTI, "Section 1, main result (iii)", exact=True, cost=(12, 90))
 def layer_norm(trial: Trial) -> Measurement:
-    """With LayerNorm before attention and MLP, ΔW_i = W (u_i − u) uᵀ / ‖u‖² with the normed streams u_i and u, and
+    """With LayerNorm before attention and MLP, ΔW_i = W (u_i − u) uᵀ / ‖u‖² with the normalised streams u_i and u, and
     Δb'_i stays the difference of the streams themselves.
 
     Measured: for each block and prompt, the largest difference of outputs over positions.
@@ -106,12 +107,13 @@ def layer_norm(trial: Trial) -> Measurement:
     "could come out but PASS",
 )  # fmt: skip
 def sum_rank(trial: Trial) -> Measurement:
-    """The updates of all positions of a prompt add up to a matrix of rank 1, though there are as many as positions.
+    """The updates of all positions of a prompt sum to a matrix of rank 1, though there is one update for each position.
 
-    Measured: for each block and prompt the second singular value of Σ_i D_i over the first, where D_i is the least
-    dense matrix after which the MLP reads of the query alone what it reads at position i, found by LAPACK.
+    Measured: for each block and prompt the second singular value of Σ_i D_i over the first, where D_i is the dense
+    matrix of least norm with which the MLP has for the query alone the pre-activations at position i, computed by
+    LAPACK.
 
-    Control: the same sum where each D_i is for the query of another prompt.
+    Control: the same sum with each D_i for the query of another prompt.
 
     Settings: the trained stack, as for `innocenti-all-positions`, 8 prompts (full: 128), float64.
     """
@@ -147,14 +149,14 @@ def by_block(net: Stack, tokens: Tensor) -> list[Update]:
 
 
 def independent_reads() -> float:
-    """The mean cosine of a − c and b − c for independent normal a, b and c as wide as the tokens: what the query, which
-    all updates have in common, brings by itself."""
+    """The mean cosine of a − c and b − c for independent normal a, b and c of the tokens' width: the contribution of
+    the query, which all updates have in common."""
     a, b, c = torch.randn(3, 100_000, DIMS + 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return float(F.cosine_similarity(a - c, b - c).mean())
 
 
 def positive(result: list[Update]) -> float:
-    """The share of pairs of different positions whose cosine is above 0."""
+    """The share of pairs of different positions with a positive cosine."""
     return float(torch.stack([off_diagonal((cosines(u, u) > 0).double()) for u in result]).mean())
 
 
@@ -162,11 +164,11 @@ def positive(result: list[Update]) -> float:
 def token_alignment(trial: Trial) -> Measurement:
     """The updates of different positions of a prompt are mostly aligned.
 
-    Measured: the mean cosine of ΔW_i and ΔW_j, i ≠ j, for each prompt, over all blocks. (That "mostly" is above ½ is
+    Measured: the mean cosine of ΔW_i and ΔW_j, i ≠ j, for each prompt, over all blocks. (That "mostly" means above ½ is
     our reading.)
 
-    Control: the same stack before its training, which has the same query in all its ΔW_i. (Told beside it: the mean
-    cosine of differences of independent reads, that with ΔW_j of another prompt, and how many cosines are positive.)
+    Control: the same untrained stack, which also has the same query in all its ΔW_i. (Also measured: the mean cosine of
+    differences of independent vectors, that with ΔW_j of another prompt, and the share of positive cosines.)
 
     Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
     """
@@ -195,13 +197,13 @@ def token_alignment(trial: Trial) -> Measurement:
 
 @claim("innocenti-last-token", INNOCENTI, "Figure, alignment of tokens", cost=(2, 5))
 def last_token(trial: Trial) -> Measurement:
-    """The last token is an exception: its update is aligned with the others less than these are with each other.
+    """The last token is an exception: its update is less aligned with the others than these are with each other.
 
-    Measured: the mean cosine of the last token's update with the others, less that among the others, for each prompt,
+    Measured: the mean cosine of the last token's update with the others, minus that among the others, for each prompt,
     over all blocks.
 
-    Control: the same stack before its training, where as well the last token alone has no Δz. (Told beside it: the same
-    for the tokens of the middle third, in the mean over them.)
+    Control: the same untrained stack, where also only the last token has no Δz. (Also measured: the same for the tokens
+    of the middle third, averaged over them.)
 
     Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
     """
@@ -213,7 +215,7 @@ def last_token(trial: Trial) -> Measurement:
 
 
 def apart(matrix: Tensor, position: int) -> Tensor:
-    """The mean cosine of one position with the others, less that among the others, `(batch,)`."""
+    """The mean cosine of one position with the others, minus that among the others, `(batch,)`."""
     others = [i for i in range(matrix.shape[-1]) if i != position]
     return matrix[:, position, others].mean(-1) - off_diagonal(matrix[:, others][:, :, others])
 
@@ -223,12 +225,12 @@ def apart(matrix: Tensor, position: int) -> Tensor:
     aside="a measure of the authors' code, on which no sentence of the paper is known",
 )  # fmt: skip
 def block_alignment(trial: Trial) -> Measurement:
-    """The updates that different blocks make for the last token are aligned with each other. (The paper measures this
-    alignment; that there is one is how its figure is read.)
+    """The updates of different blocks for the last token are aligned with each other. (The paper measures this
+    alignment; that it is positive is our reading of its figure.)
 
     Measured: the mean cosine of the last token's ΔW in two blocks, over all pairs of blocks, for each prompt.
 
-    Control: the same stack before its training.
+    Control: the same untrained stack.
 
     Settings: the trained stack, as for `innocenti-all-positions`, 32 prompts (full: 128).
     """

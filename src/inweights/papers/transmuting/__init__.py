@@ -1,5 +1,5 @@
-"""*Transmuting prompts into weights* (arXiv 2510.08734): thought matrices on random tokens. What they keep of a prompt
-has its own file."""
+"""*Transmuting prompts into weights* (arXiv 2510.08734): thought matrices on random tokens. Their effect on a language
+model is tested in a separate file."""
 
 # The order is that of the claims in the paper.
 # isort: off

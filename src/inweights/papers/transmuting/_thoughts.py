@@ -1,4 +1,4 @@
-"""Patches of a language model by thought matrices and vectors, and the share of right answers that they give."""
+"""Patches of a language model by thought matrices and vectors, and their share of correct answers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from inweights.running import full_precision, sample
 from inweights.theory import Update, exchanged
 
 RIDGE = 0.3
-"""The penalty that `inweights.folding` takes unless told otherwise; Z of a few tokens has no inverse without one."""
+"""The default penalty of `inweights.folding`; without one, Z of a few tokens has no inverse."""
 
 
 def _every_token(batch: Batch) -> Tensor:
-    """Every token counts the same, but for the first of a text, which attention uses as a sink."""
+    """Equal weights for all tokens except the first of a text, which attention uses as a sink."""
     each = batch.real.to(torch.float32)
     each[:, 0] = 0
     return each
@@ -31,7 +31,7 @@ def _every_token(batch: Batch) -> Tensor:
 
 
 class Nothing:
-    """A fit that leaves its matrix as it is."""
+    """A fit that leaves its matrix unchanged."""
 
     def add(self, x: Tensor, y: Tensor, weight: Tensor) -> None:
         self.made = Update(y.new_zeros(y.shape[-1], 1), x.new_zeros(x.shape[-1], 1))
@@ -43,7 +43,8 @@ class Nothing:
 class Few:
     """`Ridge` for fewer tokens than the matrix is wide: the same `M`, in factors of as many columns as tokens.
 
-    `Yᵀ X (XᵀX + λ)⁻¹ = Yᵀ (XXᵀ + λ)⁻¹ X`: the second inverse is of the size of the tokens. All count the same.
+    `Yᵀ X (XᵀX + λ)⁻¹ = Yᵀ (XXᵀ + λ)⁻¹ X`: the second inverse has the size of the number of tokens. All tokens have
+    equal weight.
     """
 
     def __init__(self, penalty: float) -> None:
@@ -72,12 +73,12 @@ RULES = {
     "vector": Rule(_every_token, _ridge, aim="stream"),
     "matrix": Rule(_every_token, lambda name: Nothing(), _ridge),
 }
-"""Models like SmolLM2 have no bias to hold a thought vector: the last matrix is fitted to add what each token lacks, of
-which the vector is the mean."""
+"""Models like SmolLM2 have no bias for a thought vector: the last matrix is fitted to add the missing output of each
+token, of which the vector is the mean."""
 
 
 def fitted(model: Model, examples: Examples, part: str = "both") -> Fold:
-    """The patch that stands for the context of examples, with the last matrix fitted to each token."""
+    """The patch that replaces the context of examples, with the last matrix fitted to each token."""
     return Fold(solve_blocks(model, examples, RULES[part]), Card(), model)
 
 
@@ -113,7 +114,7 @@ def _biased(module: nn.Module, vector: Tensor) -> Callable[[], None]:
 
 @contextmanager
 def _at_entries(net: nn.Module, parts: Sequence[Part], see: Callable[[Part, Tensor, Tensor], None]) -> Iterator[None]:
-    """While active, `see` is told of every block the stream after attention and what the MLP reads of it."""
+    """While active, `see` is called for every block with the stream after attention and the input of the MLP."""
 
     def hook(part: Part) -> Callable[..., None]:
         def entered(module: nn.Module, args: tuple[Tensor, ...], out: Tensor) -> None:
@@ -128,11 +129,12 @@ def _at_entries(net: nn.Module, parts: Sequence[Part], see: Callable[[Part, Tens
 
 
 def as_written(model: Model, examples: Examples, step: float = 1.0) -> Thoughts:
-    """Algorithm 1: for each block, on what the patched ones before it say, the thought vector, the mean of δ, and the
-    thought matrices `W M`, where `M` is the smallest that minimises `Σ ‖M a − δ‖²` over the tokens; of both, `step`.
+    """Algorithm 1: for each block, on the output of the patched blocks before it, the thought vector, which is the mean
+    of δ, and the thought matrices `W M`, where `M` has the smallest norm among the minimisers of `Σ ‖M a − δ‖²` over
+    the tokens; both multiplied by `step`.
 
-    δ is what the stream after attention lacks for the vector, and what the MLP's input lacks for the matrices, whose
-    `a` it is: a norm stands between the two."""
+    For the vector, δ is the difference of the stream after attention with and without the context; for the matrices,
+    that of the MLP's input `a`, which is the stream after a norm."""
     net: Any = model.model
     parts = [part for part in parts_of(model) if not part.reason]
     frame, batch = examples.frame, examples.batch(list(range(len(examples))))
@@ -169,11 +171,11 @@ def as_written(model: Model, examples: Examples, step: float = 1.0) -> Thoughts:
     return made
 
 
-# --- what they are good for ------------------------------------------------------------------------------------------
+# --- evaluation ------------------------------------------------------------------------------------------
 
 
 def right(frame: Frame, before: Sequence[int], asked: Sequence[tuple[str, str]]) -> list[bool]:
-    """Which queries the model, as it is by now, answers rightly after these tokens; greedy."""
+    """Which queries the model in its current state answers correctly after these tokens; greedy."""
     answers = sample(
         frame.model.model, before, [frame.asked(q) for q, _ in asked],
         new=6, temperature=0.0, seed=0, ends=frame.ended,
@@ -183,11 +185,11 @@ def right(frame: Frame, before: Sequence[int], asked: Sequence[tuple[str, str]])
 
 
 def share(frame: Frame, before: Sequence[int], task: Task) -> float:
-    """The share of a task's tests that are answered rightly."""
+    """The share of a task's tests that are answered correctly."""
     result = right(frame, before, task.tests)
     return sum(result) / len(result)
 
 
 def recovered(columns: Mapping[str, float], name: str = "patched") -> float:
-    """How much of what the prompt gains a patch gains without it."""
+    """The share of the prompt's gain that a patch recovers without it."""
     return (columns[name] - columns["bare"]) / (columns["prompted"] - columns["bare"])

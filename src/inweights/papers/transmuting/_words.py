@@ -1,4 +1,4 @@
-"""Tasks for a language model that are told by examples or by an instruction, of hand-written words and of numbers."""
+"""Tasks for a language model, given by examples or by an instruction, on hand-written words and on numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAST = tuple((a, b) for a, b in (pair.split() for pair in VERBS.split(",")))
 
 @dataclass(frozen=True)
 class Task:
-    """A context that says what to do, queries to make a patch with, and others with the answers that are expected."""
+    """A context that states the task, queries for the patch, and test queries with the expected answers."""
 
     name: str
     context: str
@@ -34,7 +34,7 @@ class Task:
 
 
 def by_examples(name: str, seed: int, *, calibration: int, tests: int, shots: int = 8) -> Task:
-    """ "past tense" or "capital letters", told by examples. No word stands in two of the three parts."""
+    """The task "past tense" or "capital letters", given by examples. No word occurs in two of the three parts."""
     pairs: Sequence[tuple[str, str]] = PAST if name == "past tense" else [(a, a.capitalize()) for a, _ in PAST]
     drawn = Random(seed).sample(pairs, shots + calibration + tests)
     asked = [(f"Input: {a}\nOutput:", f" {b}") for a, b in drawn]
@@ -44,17 +44,18 @@ def by_examples(name: str, seed: int, *, calibration: int, tests: int, shots: in
 
 
 def numbers(name: str, count: int) -> list[tuple[str, str]]:
-    """Queries of three numbers of one digit, always the same ones, with the answers to "multiply" or to "sum"."""
+    """Queries of three one-digit numbers, always the same ones, with the answers for "multiply" or "sum"."""
     drawn = Random(0).sample([(a, b, c) for a in range(1, 10) for b in range(1, 10) for c in range(1, 10)], count)
     return [(f"{a}, {b}, {c} ->", f" {a * b * c if name == 'multiply' else a + b + c}") for a, b, c in drawn]
 
 
 def arithmetic(name: str, seed: int, asked: Sequence[tuple[str, str]], *, calibration: int, tests: int) -> Task:
-    """ "multiply" or "sum", told by an instruction: some of the queries to make a patch with, and others."""
+    """The task "multiply" or "sum", given by an instruction: some of the queries for the patch, and others for
+    tests."""
     drawn = Random(seed).sample(list(asked), calibration + tests)
     return Task(name, told_to(name), tuple(q for q, _ in drawn[:calibration]), tuple(drawn[calibration:]))
 
 
 def told_to(name: str) -> str:
-    """The instruction."""
+    """The instruction of a task on numbers."""
     return f"{name.capitalize()} numbers.\n"

@@ -1,5 +1,5 @@
-"""*Transmuting prompts into weights* (arXiv 2510.08734): thought matrices on random tokens. What they keep of a prompt
-has its own file."""
+"""*Transmuting prompts into weights* (arXiv 2510.08734): thought matrices on random tokens. Their effect on a language
+model is tested in a separate file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ INSTRUCTION, COMPLETION = 8, 12
 
 
 def tokens(trial: Trial, completions: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The first dense matrix `W (64, WIDTH)` of a random block, and what its attention says of the tokens of random
-    completions alone, `a`, and what an instruction before them adds, `δ`: both `(tokens, WIDTH)`."""
+    """The first dense matrix `W (64, WIDTH)` of a random block; the attention outputs `a` of the tokens of random
+    completions alone, and the differences `δ` that an instruction before them makes: both `(tokens, WIDTH)`."""
     block = make_block("plain", "softmax", width=WIDTH, seed=trial.seed)
     random = trial.generator()
     instruction = torch.randn(INSTRUCTION, WIDTH, generator=random, dtype=torch.float64)
@@ -38,7 +38,7 @@ def thought_matrix(W: Tensor, a: Tensor, delta: Tensor) -> Tensor:
 
 
 def mean_of_patches(W: Tensor, a: Tensor, delta: Tensor) -> Tensor:
-    """The mean of what serves each token alone, `W δ aᵀ/‖a‖²`."""
+    """The mean of the exact patches of each token, `W δ aᵀ/‖a‖²`."""
     return implicit_update(W, a, delta).dense().mean(0)
 
 
@@ -51,10 +51,10 @@ def closed_form(trial: Trial) -> Measurement:
     """The thought matrix (Σ W δ_i a_iᵀ) Z⁻¹, Z = Σ a_i a_iᵀ, is the least-squares patch of all tokens at once: the M
     that minimises Σ ‖M a_i − W δ_i‖².
 
-    Measured: its relative distance from what a least-squares solver makes of the tokens themselves, by orthogonal
+    Measured: its relative distance from the result of a least-squares solver on the tokens themselves, by orthogonal
     factors and without Z.
 
-    Control: Σ W δ_i a_iᵀ / ‖a_i‖² times width/tokens: the formula with Z taken for a multiple of the identity.
+    Control: Σ W δ_i a_iᵀ / ‖a_i‖² times width/tokens: the formula with Z replaced by a multiple of the identity.
 
     Settings: softmax attention 16 wide, an instruction of 8 tokens, 20 completions of 12 tokens (full: 200); float64.
     """
@@ -85,13 +85,13 @@ def one_token(trial: Trial) -> Measurement:
 
 @claim("mazzawi-optimal", MAZZAWI, "Theorem 3.1", exact=True, cost=(0.2, 5), repeats="mazzawi-closed-form")
 def optimal(trial: Trial) -> Measurement:
-    """No other matrix serves all tokens better than the thought matrix: not the mean of the tokens' exact patches, not
+    """No other matrix fits all tokens better than the thought matrix: not the mean of the tokens' exact patches, not
     the matrix 0, and none near it.
 
-    Measured: the loss Σ ‖M a_i − W δ_i‖² of the best of these rivals less that of the thought matrix, as a share of
-    the loss of 0.
+    Measured: the loss Σ ‖M a_i − W δ_i‖² of the best of these alternatives minus that of the thought matrix, relative
+    to the loss of 0.
 
-    Control: the mean of the exact patches in the place of the thought matrix, which is among the rivals then.
+    Control: the mean of the exact patches in place of the thought matrix, which is then among the alternatives.
 
     Settings: softmax attention 16 wide, an instruction of 8 tokens, 20 completions of 12 tokens (full: 200); 20
     random neighbours at a thousandth of its norm (full: 200); float64.
@@ -120,11 +120,12 @@ COUNTS = (64, 256, 1024, 4096, 16384)
 
 @claim("mazzawi-spherical", MAZZAWI, "Equation 24, spherical approximation", cost=(2, 6))
 def spherical(trial: Trial) -> Measurement:
-    """For tokens spread evenly over a sphere the thought matrix is a multiple of the sum of the tokens' exact patches.
+    """For tokens uniformly distributed on a sphere the thought matrix is a multiple of the sum of the tokens' exact
+    patches.
 
     Measured: the relative distance of width/tokens times that sum from the thought matrix, for 16,384 tokens.
 
-    Control: tokens whose coordinates have deviations from 0.1 to 1, brought to the same sphere.
+    Control: tokens with standard deviations of coordinates from 0.1 to 1, projected to the same sphere.
 
     Settings: 16 wide; δ a random smooth function of a, with noise of a tenth; 4 draws (full: 16); float64.
     """

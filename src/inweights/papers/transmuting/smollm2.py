@@ -1,4 +1,4 @@
-"""*Transmuting prompts into weights* (arXiv 2510.08734): what thought vectors and matrices keep of a prompt.
+"""*Transmuting prompts into weights* (arXiv 2510.08734): how much of a prompt thought vectors and matrices preserve.
 
 The patches are in `_thoughts`, the tasks in `_words`. The model is
 SmolLM2-135M; the paper's is Gemma 3 1B."""
@@ -20,16 +20,16 @@ from inweights.papers.transmuting._words import Task, arithmetic, by_examples, n
 
 WORDS, NUMBERS = ("past tense", "capital letters"), ("multiply", "sum")
 LEAST = 0.2
-"""By so much must the share of right answers rise with a prompt for it to be worth transmuting."""
+"""The least gain in the share of correct answers by a prompt for a test to be meaningful."""
 POOL, CALIBRATION, TESTS = 150, 10, 20
-"""Of the queries of numbers; those of the last two are a fifth of the first, as `LEAST` says."""
+"""Numbers of arithmetic queries; the last two together are a fifth of the first, as for `LEAST`."""
 QUERIES = 9**3
-"""So many queries of three numbers of one digit there are, of which `POOL` are asked."""
+"""The number of possible queries of three one-digit numbers, of which `POOL` are used."""
 
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """A task, its frame, the prompted model's answers to its calibration, and the same of another task."""
+    """A task, its frame, the prompted model's answers to its calibration queries, and the same for another task."""
 
     model: Model
     task: Task
@@ -47,26 +47,26 @@ class Told:
         return Told(model, task, frames[0], mine, theirs)
 
     def unpatched(self) -> dict[str, float]:
-        """The shares of right answers with the prompt and without it."""
+        """The shares of correct answers with the prompt and without it."""
         frame = self.frame
         prompted = share(frame, [*frame.before, *frame.folded], self.task)
         return {"prompted": prompted, "bare": share(frame, frame.before, self.task)}
 
     def without(self, patch: Any) -> float:
-        """The share of right answers with a patch, without the prompt."""
+        """The share of correct answers with a patch, without the prompt."""
         applied: AbstractContextManager[Any] = patch.applied(self.model)
         with applied:
             return share(self.frame, self.frame.before, self.task)
 
     def patched(self, make: Callable[[Model, Examples], Any]) -> dict[str, float]:
-        """The same with the task's own patch and with that of the other one."""
+        """The same with the task's own patch and with that of the other task."""
         made = {"patched": self.examples, "other": self.other}
         return {name: self.without(make(self.model, source)) for name, source in made.items()}
 
 
 @cache
 def _words(trial: Trial) -> tuple[Told, dict[str, float]]:
-    """The task of a trial, and its shares of right answers without a patch."""
+    """The task of a trial, and its shares of correct answers without a patch."""
     sizes = {"calibration": 16, "tests": trial.size(10, 50)}
     task, other = (by_examples(WORDS[(trial.seed + i) % 2], trial.seed, **sizes) for i in range(2))
     reported = Told.of(trial.language_model("float32"), task, other)
@@ -88,40 +88,40 @@ def _found(columns: dict[str, float], **more: float) -> Measurement:
 
 @cache
 def answers(model: Model, name: str) -> tuple[list[bool], list[bool]]:
-    """Which queries of numbers are answered rightly with the instruction, and which without it."""
+    """Which arithmetic queries are answered correctly with the instruction, and which without it."""
     asked = numbers(name, POOL)
     frame = Frame.of(model, told_to(name), chat=False)
     return right(frame, [*frame.before, *frame.folded], asked), right(frame, frame.before, asked)
 
 
 def gained(model: Model, name: str) -> tuple[tuple[str, str], ...]:
-    """The paper's filter: the queries of numbers that are answered rightly with the instruction and not without it."""
+    """The paper's filter: the arithmetic queries answered correctly with the instruction and not without it."""
     asked = zip(numbers(name, POOL), *answers(model, name), strict=True)
     return tuple(pair for pair, yes, no in asked if yes and not no)
 
 
 def shares(model: Model, name: str) -> str:
-    """What the filter leaves of a task, and of what, in words."""
+    """How many queries of a task pass the filter, as text."""
     prompted, bare = (f"{sum(each) / POOL:.1%}" for each in answers(model, name))
     return f"{name} {len(gained(model, name))} of {POOL} times ({prompted} right with the instruction, {bare} without)"
 
 
 @claim("mazzawi-arithmetic", MAZZAWI, "Table 1, Appendix B.1", cost=(20, 20), needs=("smollm2",))
 def arithmetic_task(trial: Trial) -> Measurement:
-    """An instruction to multiply or to add numbers can be moved into the weights: the patched model answers rightly
-    without it most of what the model answers rightly with it alone.
+    """An instruction to multiply or to add numbers can be moved into the weights: without it, the patched model answers
+    correctly most queries that the model answers correctly only with it.
 
-    Measured: the share of right answers of the patched model to queries that the patch was not made with, all of them
-    such as the model answers rightly with the instruction and wrongly without it, which is the paper's filter.
+    Measured: the share of correct answers of the patched model to queries not used for the patch, all of which the
+    model answers correctly with the instruction and incorrectly without it, which is the paper's filter.
 
     Control: the patch of the other instruction.
 
     Settings: SmolLM2, float32, plain text; "Multiply numbers." (even trials) or "Sum numbers." (odd ones), three
-    numbers of one digit, 10 queries to make the patch with and 20 others, of those that the filter leaves of 150, which
-    are drawn from the 729 that there are; greedy. The patch is that of mazzawi-words.
+    one-digit numbers, 10 queries for the patch and 20 others, from those of 150 queries that pass the filter; the 150
+    are drawn from all 729; greedy. The patch is that of mazzawi-words.
 
-    Precondition: the filter leaves 30 of the 150 queries of both instructions. Where it does not, a model is needed
-    that can do the task: the paper's is Gemma 3 1B.
+    Precondition: for both instructions, 30 of the 150 queries pass the filter. Otherwise a model is needed that can do
+    the task: the paper's is Gemma 3 1B.
     """
     model = trial.language_model("float32")
     if any(len(gained(model, name)) < CALIBRATION + TESTS for name in NUMBERS):
@@ -141,22 +141,22 @@ def arithmetic_task(trial: Trial) -> Measurement:
 
 @claim("mazzawi-as-written", MAZZAWI, "Equation 8, Theorem 3.1, Algorithm 1", cost=(70, 100), needs=("smollm2",))
 def written(trial: Trial) -> Measurement:
-    """A thought vector and thought matrices in each block stand for a prompt: the model that has them does without it
-    most of what the model does with it.
+    """A thought vector and thought matrices in each block replace a prompt: without it, the patched model gives most of
+    the correct answers that the model gives with it.
 
-    Measured: the share of right answers to words that the patch was not made with, patched less bare, divided by
-    prompted less bare. Block by block, on what the patched ones before it say, the vector is the mean over tokens of
-    what the stream after attention lacks, added to what the last matrix says as a bias is; the matrices that read the
-    MLP's input get the least-squares patch of all tokens, of smallest norm.
+    Measured: the share of correct answers for words not used for the patch, patched minus bare, divided by prompted
+    minus bare. Block by block, on the output of the patched blocks before it, the vector is the mean over tokens of the
+    difference in the stream after attention, added to the output of the last matrix like a bias; the matrices that read
+    the MLP's input get the least-squares patch of all tokens, of smallest norm.
 
     Control: the patch of the other task.
 
     Settings: SmolLM2-135M, not the paper's Gemma 3 1B; float32, plain text; past tense (even trials) or capital letters
-    (odd ones), told by 8 examples; 16 words to make the patch with, with the prompted model's answers, all tokens but
-    the first of a text; 10 others (full: 50), greedy. The paper's step size is not known to us; a third party took
-    0.1, which is told beside it. One whole step, of smallest norm and without a ridge, is our choice.
+    (odd ones), given by 8 examples; 16 words for the patch, with the prompted model's answers, all tokens but the first
+    of a text; 10 others (full: 50), greedy. The paper's step size is not known to us; a third party used 0.1, which is
+    also reported. A full step, of smallest norm and without a ridge, is our choice.
 
-    Precondition: with the examples at least 0.2 more answers are right than without them.
+    Precondition: the share of correct answers is at least 0.2 larger with the examples than without them.
     """
     reported, columns = _words(trial)
     required(trial, reported.task, columns)
@@ -166,20 +166,20 @@ def written(trial: Trial) -> Measurement:
 
 @claim("mazzawi-words", MAZZAWI, "Appendix A: the last matrix by least squares", cost=(70, 100), needs=("smollm2",))
 def words(trial: Trial) -> Measurement:
-    """Where there is no bias to hold a thought vector, the last matrix is fitted as well, to what each token lacks, and
-    the patched model does without the prompt most of what the model does with it.
+    """In models without a bias for a thought vector, the last matrix is also fitted, to the missing output of each
+    token, and without the prompt the patched model gives most of the correct answers that the model gives with it.
 
-    Measured: the share of right answers to words that the patch was not made with, patched less bare, divided by
-    prompted less bare. The matrices that read the MLP's input get thought matrices; the last matrix is fitted to what
-    the block's output then still lacks, token by token, and not in the mean as Equation 8 says; block by block.
+    Measured: the share of correct answers for words not used for the patch, patched minus bare, divided by prompted
+    minus bare. The matrices that read the MLP's input get thought matrices; the last matrix is fitted to the part of
+    the block's output that is then still missing, token by token, and not in the mean as in Equation 8; block by block.
 
     Control: the patch of the other task.
 
-    Settings: SmolLM2, float32, plain text; past tense (even trials) or capital letters (odd ones), told by 8 examples;
-    16 words to make the patch with, 10 others (full: 50), greedy. All fits with a ridge of 0.3 of the mean square,
-    which is ours.
+    Settings: SmolLM2, float32, plain text; past tense (even trials) or capital letters (odd ones), given by 8 examples;
+    16 words for the patch, 10 others (full: 50), greedy. All fits have a ridge of 0.3 of the mean square, which is our
+    choice.
 
-    Precondition: with the examples at least 0.2 more answers are right than without them.
+    Precondition: the share of correct answers is at least 0.2 larger with the examples than without them.
     """
     reported, columns = _words(trial)
     required(trial, reported.task, columns)
@@ -197,16 +197,16 @@ def words(trial: Trial) -> Measurement:
 def both_parts(trial: Trial) -> Measurement:
     """The patch of mazzawi-words needs both parts: thought matrices, and the last matrix fitted to each token.
 
-    Measured: how much more of the prompt's gain both recover than what stands for the vector does alone, and than the
-    matrices do alone.
+    Measured: how much more of the prompt's gain both parts recover than the substitute of the vector alone, and than
+    the matrices alone.
 
-    Control: the same where the part that is added says nothing of the prompt: random updates of the same ranks and
-    norms in the place of the thought matrices, or of those of the last matrices.
+    Control: the same with an added part that has no information about the prompt: random updates of the same ranks and
+    norms in place of the thought matrices, or of the updates of the last matrices.
 
-    Settings: those of mazzawi-words. Alone, the last matrix is fitted to what the stream after attention lacks (the
-    vector's part), or is left as it is (the matrices' part).
+    Settings: those of mazzawi-words. Alone, the last matrix is fitted to the missing part of the stream after attention
+    (the vector's part), or is unchanged (the matrices' part).
 
-    Precondition: with the examples at least 0.2 more answers are right than without them.
+    Precondition: the share of correct answers is at least 0.2 larger with the examples than without them.
     """
     reported, columns = _words(trial)
     required(trial, reported.task, columns)

@@ -19,7 +19,7 @@ from inweights.papers.what_algorithm._written import sherman_morrison as written
 
 DIMS, POINTS = 5, 16
 DEPTHS = (1, 2, 4, 8)
-# σ, the deviation of the noise, and τ, that of the weights, with which each was trained.
+# σ, the standard deviation of the noise, and τ, that of the weights, in the training of each.
 RIDGES = {
     "ridge-0.5": (0.5, 1.0), "ridge-1": (1.0, 1.0), "ridge-2": (2.0, 1.0),
     "ridge-1-narrow": (1.0, 0.5), "ridge-1-wide": (1.0, 2.0),
@@ -29,7 +29,7 @@ PENALTIES = [2.0**j for j in range(-7, 8)]
 
 @dataclass(frozen=True, kw_only=True)
 class Step(LinearPredictor):
-    """One step of gradient descent on the sum of squares, as the paper makes it: `w = 2 α Xᵀy`."""
+    """One step of gradient descent on the sum of squares, as in the paper: `w = 2 α Xᵀy`."""
 
     rate: float
 
@@ -47,17 +47,17 @@ PHASES: dict[str, list[LinearPredictor]] = {
 @claim("akyurek-sherman-morrison", AKYUREK, "Theorem 2", exact=True, cost=(2, 4))
 @torch.no_grad()
 def sherman_morrison(trial: Trial) -> Measurement:
-    """A transformer with a constant number of layers and a width of O(d²) can predict according to one update of ridge
-    regression by Sherman and Morrison.
+    """A transformer with a constant number of layers and a width of O(d²) can predict according to one Sherman-Morrison
+    update of ridge regression.
 
-    Measured: how far the weights by which a decoder answers after one example, read by asking for all unit vectors, are
-    from those of ridge regression, as a part of their norm. The decoder is the lab's own (softmax, GELU, LayerNorm);
-    its weights are written: products by GELU, the division by LayerNorm.
+    Measured: the distance of a decoder's implicit weights after one example, measured with all unit vectors as queries,
+    from those of ridge regression, relative to their norm. The decoder is that of the lab (softmax, GELU, LayerNorm)
+    with constructed weights: products by GELU, the division by LayerNorm.
 
     Control: the same decoder without the division.
 
     Settings: d = 5 and 8, penalties 0.5 and 1, float64, five layers of width 2 d² + 4 d + 10 (80 and 170). Labels are 1
-    and −1, for parts of a norm near 0 would be rounding.
+    and −1, as relative distances are dominated by rounding if the norm is near 0.
     """
     errors: list[Tensor] = []
     controls: list[Tensor] = []
@@ -74,14 +74,14 @@ def sherman_morrison(trial: Trial) -> Measurement:
 
 @claim("akyurek-ols", AKYUREK, "Section 4.3, Figure 1", needs=("depth-8", "depth-1"), cost=(4, 25))
 def ols(trial: Trial) -> Measurement:
-    """Where labels have no noise, a deep transformer answers as least squares does, the shortest solution where there
-    are several; also by its implicit weights.
+    """On labels without noise, a deep transformer predicts like least squares, with the minimum-norm solution if there
+    are several; its implicit weights agree too.
 
-    Measured: the mean squared difference of the two answers to the same queries, divided by d, after 1 to 15 examples;
-    and that of the weights, divided by d, after 3, 5, … 13: a decoder's are a linear fit to its answers to 32 other
-    queries.
+    Measured: the mean squared difference of the two predictions for the same queries, divided by d, after 1 to 15
+    examples; and that of the weights, divided by d, after 3, 5, … 13: those of a decoder are a linear fit to its
+    predictions for 32 other queries.
 
-    Control: a decoder of one layer, trained alike.
+    Control: a decoder of one layer, trained in the same way.
 
     Settings: d = 5 (the paper: 8), a decoder of 8 layers of width 40 (16 of 512).
     """
@@ -111,7 +111,7 @@ def ols(trial: Trial) -> Measurement:
 
 
 def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: int, queries: int = 32) -> Tensor:
-    """The linear fit to a model's answers after so many examples, `(batch, dims)`, in float64."""
+    """The linear fit to a model's predictions after `examples` examples, `(batch, dims)`, in float64."""
     batch = len(sample.xs)
     asked = trial.draw(batch, 2 + examples).normal(queries, DIMS)
     known = sample.xs[:, None, :examples].expand(-1, queries, -1, -1)
@@ -123,16 +123,17 @@ def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: i
 
 @claim("akyurek-ridge", AKYUREK, "Section 4.3, Figure 2", needs=(*RIDGES, "depth-2"), cost=(5, 40))
 def ridge(trial: Trial) -> Measurement:
-    """Where labels have noise, a transformer answers as ridge regression with the penalty σ²/τ² does, which is Bayes'.
+    """On labels with noise, a transformer predicts like ridge regression with the penalty σ²/τ², which is
+    Bayes-optimal.
 
-    Measured: for each σ and τ, whether the penalty whose answers after 1 to d − 1 examples are nearest to the decoder's
-    on average is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
+    Measured: for each σ and τ, whether the penalty with predictions closest to the decoder's after 1 to d − 1 examples,
+    on average, is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
 
-    Control: on the same prompts, a decoder of 2 layers, too, that was trained without noise; where τ is not 1, the one
-    that was trained with the same noise and τ = 1.
+    Control: on the same prompts, a decoder of 2 layers trained without noise; where τ is not 1, the one trained with
+    the same noise and τ = 1.
 
     Settings: d = 5; τ = 1 with σ = 0.5, 1 and 2, and σ = 1 with τ = 0.5 and 2; a decoder of 2 layers of width 32 for
-    each, trained on clean labels of the queries (which has the same best answer).
+    each, trained on clean labels of the queries (which has the same optimum).
     """
     hits: list[float] = []
     controls: list[float] = []
@@ -153,9 +154,9 @@ def ridge(trial: Trial) -> Measurement:
 
 @claim("akyurek-phases", AKYUREK, "Section 4.3, Figure 3", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(4, 25))
 def phases(trial: Trial) -> Measurement:
-    """As transformers get deeper, they go from one step of gradient descent to ridge regression to least squares.
+    """With growing depth, transformers go from one step of gradient descent to ridge regression to least squares.
 
-    Measured: whether the algorithms whose answers are nearest to those of decoders of growing depth are all three, in
+    Measured: whether the algorithms with predictions closest to those of decoders of growing depth are all three, in
     this order: 1 or 0 for each training.
 
     Control: the same decoders before their training.
@@ -168,7 +169,7 @@ def phases(trial: Trial) -> Measurement:
     theirs = [answers(sample, *each) for each in PHASES.values()]
 
     def distances(model: Predictor) -> list[float]:
-        """From each of the three, at their best setting."""
+        """The distances from each of the three algorithms, at their best settings."""
         (own,) = answers(sample, model)
         return [min(apart(own, a) for a in each) for each in theirs]
 
@@ -188,23 +189,23 @@ def phases(trial: Trial) -> Measurement:
 
 
 def nearest(away: list[float]) -> int:
-    """Which of these is least far away."""
+    """The index of the smallest distance."""
     return away.index(min(away))
 
 
 def all_in_order(which: list[int]) -> bool:
-    """Whether each of the three occurs, and none after one that comes later in the list."""
+    """Whether all three indices occur, in ascending order."""
     return which == sorted(which) and set(which) == set(range(len(PHASES)))
 
 
 def answers(sample: Sample, *predictors: Predictor) -> list[Tensor]:
-    """After 1, 2, … examples, each `(batch, points − 1)`."""
+    """The predictions after 1, 2, … examples, each `(batch, points − 1)`."""
     return [p.predict_prefixes(sample.xs, sample.ys)[:, 1:].double() for p in predictors]
 
 
 def apart(one: Tensor, other: Tensor) -> float:
-    """The mean squared difference of answers, divided by d."""
+    """The mean squared difference of predictions, divided by d."""
     return (one - other).square().mean().item() / DIMS
 
 
-# What is inside of a model comes after what it answers.
+# Claims about hidden states come after those about predictions.

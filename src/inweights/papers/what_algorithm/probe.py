@@ -1,4 +1,4 @@
-"""Akyürek et al. 2023: what can be read from the layers of an in-context learner."""
+"""Akyürek et al. 2023: what can be decoded from the layers of an in-context learner."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ TARGETS = ("weights", "moments")
 @claim("akyurek-probe", AKYUREK, "Section 5, Figure 4 and appendix E", needs=("depth-8",), cost=(100, 500))
 def probe(trial: Trial) -> Measurement:
     """The weights of least squares and the moments `Xᵀy` can be decoded from the layers of an in-context learner, far
-    better than from those of a model whose task needs no learning in context.
+    better than from those of a model trained on a task that needs no learning in context.
 
-    Measured: R² of a probe for the weights, and of one for the moments, on prompts that it was not fitted to, at the
-    best layer, less that of the same probe on the paper's control model: the same decoder, trained on labels with a
-    weight vector that is always 1.
+    Measured: R² of a probe for the weights, and of one for the moments, on held-out prompts, at the best layer, minus
+    that of the same probe on the paper's control model: the same decoder, trained on labels with a weight vector that
+    is always 1.
 
-    Control: the same decoder before its training, in place of the trained one.
+    Control: the same decoder untrained, in place of the trained one.
 
     Settings: d = 5, a decoder of 8 layers of width 40 (the paper: d = 4, 16 layers of width 512), targets after 10
     examples. One probe, that of appendix E: learned attention over positions, a projection, and a layer of GELU units,
     128 of each (512), one probe for each layer and target, Adam at 1e-3, for the scores of positions at 1e-2. All
-    models see the same prompts, with weights from N(0, I), as in the paper. The best of the layers is taken for each
-    model, as there.
+    models are given the same prompts, with weights from N(0, I), and the best layer is taken for each model, as in the
+    paper.
 
-    Precondition: the control model has learned its task: its squared error is below 0.05 of always answering 0. The
-    probe can find what is there: R² is above 0.9 for a linear code of the target in place of one state of a layer.
+    Precondition: the control model has learned its task: its squared error is below 0.05 times that of always answering
+    0. The probe can decode what is present: R² is above 0.9 for a linear code of the target in place of one state of a
+    layer.
     """
     task = Linear(dims=DIMS)
     counts = trial.size((4096, 1024), (16384, 4096))  # prompts to fit, to measure
@@ -78,7 +79,8 @@ def targets(sample: Sample) -> Tensor:
 
 
 def plant(layer: Tensor, target: Tensor) -> Tensor:
-    """The same states, `(1, prompts, points, width)`, with a code of the target after the last example, as large."""
+    """The same states, `(1, prompts, points, width)`, with a code of the target, of equal scale, after the last
+    example."""
     generator = torch.Generator().manual_seed(0)
     turn = torch.randn(DIMS, layer.shape[-1], generator=generator).to(layer) * DIMS**-0.5
     code = (target / target.std(0)) @ turn * layer.std()
@@ -86,7 +88,7 @@ def plant(layer: Tensor, target: Tensor) -> Tensor:
 
 
 def control_model(trial: Trial) -> Learner:
-    """A decoder that has learned to add up the coordinates of a query: nothing in a prompt tells it more."""
+    """A decoder trained to sum the coordinates of a query, for which the examples carry no information."""
     model, task = build(trial.recipe("depth-8")).to(trial.device), Linear(dims=DIMS)
     optimiser = torch.optim.Adam(model.parameters(), 1e-3)
     steps = trial.size(300, 1000)
@@ -104,8 +106,8 @@ def control_model(trial: Trial) -> Learner:
 
 class Probes(nn.Module):
     """A probe for each layer and target: `(layers, points, batch, width)` → `(layers, targets, batch, dims)`. Those of
-    a layer begin alike. Scores count tenfold, which for Adam is ten times the rate: at 1e-3, some hundred steps would
-    leave the attention nearly even."""
+    a layer have the same initial weights. Scores are multiplied by ten, which for Adam amounts to ten times the rate:
+    at 1e-3, the attention would stay nearly uniform after some hundred steps."""
 
     def __init__(self, layers: int, targets: int, points: int, width: int) -> None:
         super().__init__()
@@ -125,10 +127,10 @@ class Probes(nn.Module):
 
 
 def probed(trial: Trial, fit: Tensor, test: Tensor, known: Tensor, wanted: Tensor) -> list[list[float]]:
-    """R² for each target and layer, of probes fitted to the states `fit` and asked about `test`, `(layers, prompts,
+    """R² for each target and layer, of probes fitted to the states `fit` and evaluated on `test`, `(layers, prompts,
     points, width)`; `known` and `wanted` are `(targets, prompts, dims)`."""
     middle, spread = fit.mean((1, 2), keepdim=True), fit.std((1, 2), keepdim=True).clamp(min=1e-6)
-    # Points before prompts: what a step takes is then in one piece for each point.
+    # Points before prompts: the data of a step is then contiguous for each point.
     fit, test = (((h - middle) / spread).transpose(1, 2).contiguous() for h in (fit, test))
     mean, scale = known.mean(1, keepdim=True), known.std(1, keepdim=True)  # (targets, 1, dims)
     with torch.random.fork_rng(devices=[]):

@@ -23,16 +23,17 @@ LASSO = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # the paper's penalties
 
 @claim("garg-linear", GARG, "Section 3.1, Figure 2", needs=("depth-8",), tells=("linear-20",), cost=(10, 40))
 def linear(trial: Trial) -> Measurement:
-    """Transformers learn linear functions in context about as well as least squares, the best there is, for any number
+    """Transformers learn linear functions in context about as well as least squares, which is optimal, for any number
     of examples, and far better than simple baselines.
 
-    Measured: the squared error in units of always answering 0, less that of least squares, at the number of examples
-    from 1 to 3d where that is largest; and the error after d to 3d examples over that of averaging `x y`.
+    Measured: the squared error in units of always answering 0, minus that of least squares, at the number of examples
+    from 1 to 3d where the difference is largest; and the error after d to 3d examples divided by that of averaging `x
+    y`.
 
-    Control: the same decoder before its training.
+    Control: the same decoder untrained.
 
-    Settings: d = 5 (the paper: 20), a decoder of 8 layers of width 40 (12 of 256), five trainings. Of one decoder of
-    the paper's size and d = 20, trained once, the errors are told beside it.
+    Settings: d = 5 (the paper: 20), a decoder of 8 layers of width 40 (12 of 256), five trainings. Also measured: one
+    decoder of the paper's size with d = 20, trained once.
     """
     task = Linear(dims=DIMS)
     sample = task.sample(trial.draw(trial.size(1024, 6400)), POINTS)
@@ -64,7 +65,8 @@ Measured = Callable[[Learner, Sample, Task], dict[str, float]]
 
 
 def full_size(trial: Trial, measured: Measured, *, shift: str = "", noise: float = 0.0) -> dict[str, float]:
-    """The same of a decoder of the paper's size, if it is at hand: it was trained once, so one trial tells of it."""
+    """The same measurements for a decoder of the paper's size, if it is available, in one trial, as it was trained
+    once."""
     model = None if trial.seed else zoo.seeded("linear-20", 0)
     if model is None:
         return {}
@@ -77,7 +79,7 @@ def full_size(trial: Trial, measured: Measured, *, shift: str = "", noise: float
 
 @torch.no_grad()
 def at_both(model: Learner, sample: Sample, task: Task) -> dict[str, float]:
-    """Mean errors after d and after 2d examples alone: a large model is slow."""
+    """Mean errors after d and after 2d examples only, as a large model is slow."""
     asked, result = sample.xs if sample.queries is None else sample.queries, {}
     for name, k in (("at d", task.dims), ("at 2d", 2 * task.dims)):
         answers = model(torch.cat([sample.xs[:, :k], asked[:, k : k + 1]], 1), F.pad(sample.ys[:, :k], (0, 1)))[:, -1]
@@ -87,10 +89,10 @@ def at_both(model: Learner, sample: Sample, task: Task) -> dict[str, float]:
 
 @claim("garg-sparse", GARG, "Section 5, Figure 5a", needs=("sparse-8",), cost=(1, 5))
 def sparse(trial: Trial) -> Measurement:
-    """Trained on sparse linear functions, a transformer is about as good as the Lasso, and better than least squares.
+    """A transformer trained on sparse linear functions is about as good as the Lasso, and better than least squares.
 
-    Measured: the squared error after 1 to d examples over that of the Lasso with the best of five penalties for each
-    number of examples.
+    Measured: the squared error after 1 to d examples divided by that of the Lasso with the best of five penalties for
+    each number of examples.
 
     Control: least squares in place of the decoder.
 
@@ -110,11 +112,12 @@ def sparse(trial: Trial) -> Measurement:
 
 @claim("garg-tree", GARG, "Section 5, Figure 5b", needs=("tree-3",), cost=(3, 40))
 def tree(trial: Trial) -> Measurement:
-    """On decision trees a transformer does better than trees that are grown greedily.
+    """On decision trees a transformer does better than greedily grown trees.
 
-    Measured: the squared error after 16 to 48 examples over that of a greedy tree of the right depth that sees signs.
+    Measured: the squared error after 16 to 48 examples divided by that of a greedy tree of the correct depth on the
+    signs of the inputs.
 
-    Control: the same decoder before its training.
+    Control: the same decoder untrained.
 
     Settings: trees of depth 3 over 8 coordinates (the paper: 4 and 20), a decoder of 4 layers of width 40 (12 of 256).
     """
@@ -123,11 +126,11 @@ def tree(trial: Trial) -> Measurement:
 
 @claim("garg-relu", GARG, "Section 5, Figure 5c", needs=("relu-5",), cost=(3, 18))
 def relu(trial: Trial) -> Measurement:
-    """On networks with one hidden layer a transformer does as well as a network that is trained on the examples.
+    """On networks with one hidden layer a transformer does as well as a network trained on the examples.
 
-    Measured: the squared error after 16 to 32 examples over that of a network of the same shape, trained by Adam.
+    Measured: the squared error after 16 to 32 examples divided by that of a network of the same shape, trained by Adam.
 
-    Control: the same decoder before its training.
+    Control: the same decoder untrained.
 
     Settings: 100 hidden units, d = 5 (the paper: 20), a decoder of 3 layers of width 32; 100 steps of Adam at 5e-3.
     """
@@ -135,7 +138,8 @@ def relu(trial: Trial) -> Measurement:
 
 
 def against_rival(trial: Trial, recipe: str, rival: str, quantity: str, prompts: int) -> Measurement:
-    """The error of a trained decoder, and of an untrained one, over that of a classical rival, after 16 examples on."""
+    """The errors of a trained and of an untrained decoder from 16 examples on, divided by that of a classical
+    predictor."""
     task, points = trial.recipe(recipe).make_task(), trial.recipe(recipe).points
     sample = task.sample(trial.draw(prompts), points)
     predictors = {"decoder": trial.trained(recipe), "untrained": before(trial, recipe), rival: rivals(task)[rival]}
@@ -151,17 +155,17 @@ def against_rival(trial: Trial, recipe: str, rival: str, quantity: str, prompts:
     tells=("linear-20",), cost=(3, 23),
 )  # fmt: skip
 def double_descent(trial: Trial) -> Measurement:
-    """With noise on its labels, a transformer that was trained without has the double descent of least squares: its
-    error goes up where there are as many examples as dimensions.
+    """On noisy labels, a transformer trained without noise shows the double descent of least squares: its error rises
+    where there are as many examples as dimensions.
 
-    Measured: the largest mean error after d − 1 to d + 1 examples over the smallest with fewer.
+    Measured: the largest mean error after d − 1 to d + 1 examples divided by the smallest with fewer.
 
-    Control: the same decoder on the same prompts without the noise; and, in its place, ridge regression that knows of
-    the noise, by the best penalty; whichever goes up more.
+    Control: the same decoder on the same prompts without the noise; and ridge regression with the optimal penalty for
+    the noise; whichever rises more.
 
-    Settings: d = 5, noise of deviation 0.5 (σ²/d = 1/20, as in the paper, d = 20 and σ = 1), errors against labels
-    without noise, a decoder of 8 layers of width 40. Told beside it: decoders of 2 layers that were trained without
-    noise and with this, and one of the paper's size, trained once.
+    Settings: d = 5, noise of standard deviation 0.5 (σ²/d = 1/20, as in the paper, d = 20 and σ = 1), errors against
+    labels without noise, a decoder of 8 layers of width 40. Also measured: decoders of 2 layers trained without noise
+    and with this noise, and one of the paper's size, trained once.
     """
     task = Linear(dims=DIMS, noise=NOISE)
     sample = task.sample(trial.draw(trial.size(2048, 12800)), POINTS)
@@ -182,22 +186,22 @@ def double_descent(trial: Trial) -> Measurement:
 
 
 def bump(curve: Tensor, dims: int) -> float:
-    """How far a curve of errors, `(points,)`, goes up again around `dims` examples."""
+    """The rise of an error curve, `(points,)`, around `dims` examples."""
     return (curve[dims - 1 : dims + 2].max() / curve[: dims - 1].min()).item()
 
 
 @claim("garg-orthants", GARG, "Section 4, Figure 4c", needs=("depth-8",), tells=("linear-20",), cost=(3, 20))
 def orthants(trial: Trial) -> Measurement:
-    """A transformer answers queries in other orthants than all of its examples: it does not look for similar inputs.
+    """A transformer predicts queries in other orthants than all of its examples: it does not rely on similar inputs.
 
-    Measured: the squared error after k = d examples of one orthant, to a query anywhere, in units of always answering
-    0; and by how much that is more than the error of the same predictor where examples are anywhere, too.
+    Measured: the squared error after k = d examples in one orthant, for a query anywhere, in units of always answering
+    0; and its excess over the error of the same predictor with examples anywhere.
 
-    Control: the mean of the three nearest examples, as in the paper, in place of the decoder: it is better than 0 where
-    examples are anywhere, and worse where they are not.
+    Control: the mean of the three nearest examples, as in the paper, in place of the decoder: it is better than always
+    answering 0 with examples anywhere, and worse with examples in one orthant.
 
     Settings: d = 5, one of the 32 orthants for each prompt, a decoder of 8 layers of width 40; the paper's numbers are
-    for d = 20, as are those of one decoder of its size, trained once, which are told beside it.
+    for d = 20. Also measured: one decoder of the paper's size with d = 20, trained once.
     """
     task, points, prompts = Linear(dims=DIMS), 2 * DIMS + 1, trial.size(512, 4096)
     shifted = SHIFTS.make("orthants").sample(task, trial.draw(prompts), points)
@@ -223,15 +227,15 @@ def orthants(trial: Trial) -> Measurement:
 
 @claim("garg-gradient", GARG, "Section 3.2, Figure 3b", needs=("depth-8",), tells=("linear-20",), cost=(3, 25))
 def gradient(trial: Trial) -> Measurement:
-    """The gradient of a transformer's answer with respect to the query is the part of the weights that the examples
-    tell.
+    """The gradient of a transformer's prediction with respect to the query is the part of the weights that the examples
+    determine.
 
     Measured: the cosine between that gradient and the weights, projected on the span of the examples, after 1 to 2d.
 
     Control: averaging `x y`, one step of gradient descent, in place of the decoder.
 
-    Settings: d = 5, a decoder of 8 layers of width 40. Of one decoder of the paper's size, trained once, the cosine
-    after d examples is told beside it.
+    Settings: d = 5, a decoder of 8 layers of width 40. Also measured: the cosine after d examples of one decoder of the
+    paper's size, trained once.
     """
     task = Linear(dims=DIMS)
     sample = task.sample(trial.draw(trial.size(256, 2048)), 2 * DIMS + 1)
@@ -255,12 +259,14 @@ def at_as_many_examples(model: Learner, sample: Sample, task: Task) -> dict[str,
 
 
 def known(sample: Sample) -> Tensor:
-    """The projection of the weights on 1, 2, … examples, `(batch, points − 1, dims)`: least squares without noise."""
+    """The projection of the weights on the span of 1, 2, … examples, `(batch, points − 1, dims)`: least squares without
+    noise."""
     return OLS().weights(sample.xs, sample.ys)[:, 1:]
 
 
 def query_gradients(model: Learner, sample: Sample, after: Sequence[int] = ()) -> Tensor:
-    """Of the answers after so many examples (else 1, 2, …), each with respect to its query: `(batch, …, dims)`."""
+    """The gradients of the predictions after the given numbers of examples (by default 1, 2, …), each by its query:
+    `(batch, …, dims)`."""
     results = []
     for i in after or range(1, sample.xs.shape[1]):
         xs = sample.xs[:, : i + 1].clone().requires_grad_()
@@ -270,7 +276,7 @@ def query_gradients(model: Learner, sample: Sample, after: Sequence[int] = ()) -
 
 
 def before(trial: Trial, recipe: str) -> Learner:
-    """The decoder of a recipe before its training."""
+    """The untrained decoder of a recipe."""
     return build(trial.recipe(recipe)).to(trial.device).eval()
 
 
@@ -282,7 +288,7 @@ def errors(predictor: Predictor, sample: Sample, task: Task, *, clean: bool = Fa
 
 
 def over_examples(title: str, error: dict[str, Tensor]) -> Plot:
-    """Mean errors after 1, 2, … examples."""
+    """A plot of mean errors after 1, 2, … examples."""
     points = next(iter(error.values())).shape[1]
     lines = {name: e.mean(0)[1:].tolist() for name, e in error.items()}
     return Plot(title, "examples", "squared error / that of 0", range(1, points), lines, log="y")
