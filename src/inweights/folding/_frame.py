@@ -73,6 +73,15 @@ class Frame:
         flat = [i for k in known for i in (k if isinstance(k, list) else [k])]
         return frozenset(i for i in flat if i is not None)
 
+    @cached_property
+    def end(self) -> int:
+        """The token that an answer is ended with: the mark of the turn's end, the end of text, or a new line."""
+        tok = self.model.tokenizer
+        if not self.chat:
+            return int(tok("\n", add_special_tokens=False)["input_ids"][-1])
+        behind = tok(self.around[1], add_special_tokens=False)["input_ids"][:1]
+        return int(next((i for i in behind if i in self.ends), tok.eos_token_id))
+
     def ended(self, token: int) -> bool:
         """Whether an answer ends with this token: a turn with its end, plain text with its line."""
         return token in self.ends or (not self.chat and "\n" in self.model.tokenizer.decode([token]))

@@ -14,6 +14,10 @@ ROW = re.compile(r"^\s*\|.*\|\s*$")
 RULE = re.compile(r"^[\s|:+-]+$")
 SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9À-Þ])")
 SHORT = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|No|vs|etc|e\.g|i\.e|approx|Prof|Jr|Sr|Inc|Ltd|Co)|\b[A-Z])\.$")
+BACK = frozenset(
+    ["he", "she", "it", "they", "this", "that", "these", "those", "his", "her", "its", "their", "there", "such", "both"]
+)
+"""Words at the beginning of a sentence that refer to the one before it."""
 WINDOW = 90
 """Words of a window: the piece, its heading and as many of its neighbours."""
 
@@ -32,10 +36,27 @@ class Piece:
     window: str
 
     @property
+    def reads(self) -> str:
+        """What its teacher reads: the piece below its headings, or the window if it names nothing or refers back."""
+        first = (self.body.split() or [""])[0].strip("\"'(").lower()
+        named = any(not m[0].isdigit() for m in self.marked)
+        return self.window if first in BACK or not named else self.alone
+
+    @property
     def body(self) -> str:
         """What it states: of a table its own row, of an item the text behind the mark."""
         last = self.text.rpartition("\n")[2]
         return last if ROW.match(last) else ITEM.sub("", self.text)
+
+    @property
+    def cells(self) -> list[tuple[str, str]]:
+        """Of the row of a table: a question for each cell but the first, which names the row, and the cell."""
+        lines = self.text.split("\n")
+        if len(lines) != 2 or not all(ROW.match(line) for line in lines):
+            return []
+        header, row = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines)
+        pairs = list(zip(header, row, strict=False))
+        return [(f"What is the {h} of {row[0]}?", cell) for h, cell in pairs[1:] if h and cell and row[0]]
 
     @cached_property
     def marked(self) -> tuple[str, ...]:

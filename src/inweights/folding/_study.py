@@ -1,6 +1,6 @@
 """Study: questions about what a context says, written by the bare model from its pieces, until all of it is covered.
 
-A question is kept only if the model, given the piece, answers it with a phrase of the piece, and would not without.
+A question is kept only if the model answers it with a fact of the piece when it reads the piece, and does not without.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from inweights.folding._answers import contains
+from inweights.folding._facts import Fact, facts_of
 from inweights.folding._frame import Frame
 from inweights.folding._pieces import Piece, pieces
-from inweights.folding._teach import Draft, Studied, taught
+from inweights.folding._teach import Draft, Reader, Studied, taught
 from inweights.models import adds_bos
 from inweights.running import sample
 
 SHOWN = """\
-Text: The bridge over the Nar was designed by Ada Holt and has seven arches.
-Answer: seven
-Question: How many arches does the bridge over the Nar have?
+Text: Visitors to the Fenn tower may not bring umbrellas.
+Answer: umbrellas
+Question: What are visitors not allowed to bring to the Fenn tower?
 
 Text: The bridge over the Nar was designed by Ada Holt and has seven arches.
 Answer: Ada Holt
@@ -33,42 +34,58 @@ Text: | Dish | Served with |
 Answer: rye bread
 Question: What is served with Orla soup?
 
-Text: Visitors to the Fenn tower may not bring umbrellas.
-Answer: umbrellas
-Question: Can you tell me what visitors are not allowed to bring to the Fenn tower?
-
-Text: The third act of "Low Tide" takes place in a lighthouse.
-Answer: Low Tide
-Question: Which play has a third act that is set in a lighthouse?
+Text: The bridge over the Nar was designed by Ada Holt and has seven arches.
+Answer: seven
+Question: How many arches does the bridge over the Nar have?
 
 """
-"""What the writer of questions goes on with: a model needs no instructions to continue a list."""
-OPENERS = (
-    "What", "Which", "Who", "Where", "When", "How", "What is", "How many", "How much", "In which", "Can you tell me",
-    "Do you know", "I would like to know", "Please tell me", "Tell me", "",
-)  # fmt: skip
+"""What a writer of questions goes on with: a model without turns needs no instructions to continue a list."""
+REQUESTS = (
+    'Write a question about this text whose answer is "{phrase}". Reply with the question only.',
+    'Ask for "{phrase}" with a short question that can be understood without the text. Reply with the question only.',
+    'Which question does "{phrase}" answer here? Use other words than the text. Reply with the question only.',
+)
+OPENERS = {
+    "number": (
+        "",
+        "",
+        "What",
+        "How many",
+        "How much",
+        "When",
+        "In which",
+        "Which",
+        "Can you tell me",
+        "Please tell me",
+    ),
+    "name": ("", "", "Who", "What", "Which", "Where", "What is the name of", "Can you tell me", "Do you know"),
+    "other": ("", "", "What", "Which", "What kind of", "How", "Where", "Can you tell me", "Do you know", "Tell me"),
+}
+"""Beginnings of questions, for variety: by what the answer is; empty for one of the model's own."""
 CLOZE = ('Fill in the blank: "{text}"', 'What is missing here? "{text}"')
 ABOUT = ("What do you know about {name}?", "Tell me about {name}.", "Who or what is {name}?")
+PROBES = 32
 
 
 @dataclass(frozen=True)
 class Study:
-    """The questions that were kept, and how much of the context they cover."""
+    """The questions that were kept, and how much of the context they cover.
+
+    - `turn`: the turn of a chat in which the teacher was given what it read.
+    - `written`, `dropped`: how many questions the model wrote, and why how many were not kept.
+    """
 
     pieces: tuple[Piece, ...]
+    facts: tuple[Fact, ...]
     questions: tuple[Studied, ...]
+    turn: str = "system"
     written: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
 
     @property
-    def covered(self) -> set[tuple[int, str]]:
-        """The pieces' phrases that some question asks for."""
+    def asked(self) -> set[tuple[int, str]]:
+        """The facts that some question asks for: the piece and the phrase."""
         return {(q.piece, q.phrase) for q in self.questions if q.phrase}
-
-    @property
-    def facts(self) -> int:
-        """How many phrases are asked for."""
-        return len(self.covered)
 
     @property
     def coverage(self) -> float:
@@ -77,19 +94,15 @@ class Study:
 
     @property
     def named(self) -> float:
-        """The share of names and numbers that some answer names."""
-        wanted = [(i, m) for i, p in enumerate(self.pieces) for m in p.marked]
-        asked: dict[int, list[str]] = {}
-        for i, phrase in self.covered:
-            asked.setdefault(i, []).append(phrase)
-        return sum(any(contains(a, m) for a in asked.get(i, ())) for i, m in wanted) / len(wanted) if wanted else 1.0
+        """The share of facts that some question asks for."""
+        return len(self.asked) / len(self.facts) if self.facts else 1.0
 
 
 def study(
     frame: Frame,
     *,
     forms: int = 8,
-    rounds: int = 4,
+    rounds: int = 3,
     seed: int = 0,
     avoid: Sequence[str] = (),
     after: Callable[[int, int], None] = lambda done, total: None,
@@ -98,91 +111,111 @@ def study(
 
     **Arguments:**
 
-    - `forms`: how many different questions are wanted for each phrase.
+    - `forms`: how many different questions are wanted for each fact.
     - `rounds`: how often the model is asked for those that are still missing.
     - `avoid`: questions that must not be studied, because they are for judging.
     """
     rnd, parts = random.Random(seed), pieces(frame.context)
+    known = facts_of(frame, parts)
+    reader = Reader(frame, _turn(frame, parts, known, random.Random(seed)))
     taken = {_plain(q) for q in avoid}
     kept: list[Studied] = []
     dropped: Counter[str] = Counter()
     count: Counter[tuple[int, str]] = Counter()
-    tried: Counter[tuple[int, str]] = Counter()
     written = 0
     for k in range(rounds):
-        asks = [
-            (i, phrase)
-            for i, piece in enumerate(parts)
-            for phrase in piece.phrases
-            # A phrase that none of many questions was answered with states nothing.
-            if count[i, phrase] < forms and not (tried[i, phrase] >= 2 * forms and not count[i, phrase])
-        ]
-        asks = [ask for ask in asks for _ in range(min(forms, forms - count[ask]) + (1 if k else 0))]
-        if not asks:
+        missing = [f for f in known for _ in range(forms - count[f.piece, f.phrase])]
+        if not missing:
             break
-        new = _written(frame, parts, asks, rnd)
+        new = _written(frame, parts, missing, rnd)
         written += len(new)
-        tried.update(asks)
         if not k:
-            new += _constructed(parts, rnd)
+            new += _constructed(parts, known, rnd)
         new = [q for q in new if not _drop(q, parts, taken, dropped)]
-        right = taught(frame, parts, new)
+        right = taught(reader, parts, known, new)
         dropped["not answered from its piece"] += len(new) - len(right)
         kept += right
         count.update((q.piece, q.phrase) for q in right)
         after(k + 1, rounds)
-    return Study(tuple(parts), tuple(kept), written, dict(dropped))
+    return Study(tuple(parts), tuple(known), tuple(kept), reader.turn, written, dict(dropped))
 
 
-def _written(frame: Frame, parts: Sequence[Piece], asks: Sequence[tuple[int, str]], rnd: random.Random) -> list[Draft]:
-    """One question for each piece and phrase, as the bare model continues a list of such questions."""
+def _turn(frame: Frame, parts: Sequence[Piece], known: Sequence[Fact], rnd: random.Random) -> str:
+    """The turn of a chat in which this model reads better: with more of some blanks filled in as they should be."""
+    if not frame.chat:
+        return "system"
+    blanks = [replace(d, known=False) for d in _constructed(parts, known, rnd) if d.phrase]
+    some = rnd.sample(blanks, min(PROBES, len(blanks)))
+    return max(("system", "user"), key=lambda turn: len(taught(Reader(frame, turn), parts, known, some)))
+
+
+def _written(frame: Frame, parts: Sequence[Piece], facts: Sequence[Fact], rnd: random.Random) -> list[Draft]:
+    """One question for each fact, as the bare model writes it: half of them after a list, half on request."""
     tok = frame.model.tokenizer
-    start = ([tok.bos_token_id] if adds_bos(tok) else []) + tok(SHOWN, add_special_tokens=False)["input_ids"]
-    openers = [rnd.choice(OPENERS) for _ in asks]
-    texts = [
-        tok(f"Text: {parts[i].alone}\nAnswer: {phrase}\nQuestion: {opener}".rstrip(), add_special_tokens=False)[
-            "input_ids"
-        ]
-        for (i, phrase), opener in zip(asks, openers, strict=True)
-    ]
-    replies = sample(
-        frame.model.model, start, texts, new=28, temperature=0.9, seed=rnd.randrange(1 << 30),
-        ends=cache(lambda t: t in frame.ends or not set("?\n").isdisjoint(tok.decode([t]))),
-    )  # fmt: skip
+    listed = [f for f in facts if not frame.chat or rnd.random() < 0.5]
+    asked = [f for f in facts if frame.chat and rnd.random() < 0.5]
+    start = (*((tok.bos_token_id,) if adds_bos(tok) else ()), *_ids(frame, SHOWN))
     results = []
-    for (i, phrase), opener, ids in zip(asks, openers, replies, strict=True):
-        text = opener + tok.decode(ids, skip_special_tokens=True)
-        results.append(Draft(" ".join(text.split("\n")[0].split()), i, phrase))
+    for some, shared in ((listed, start), (asked, frame.before)):
+        openers = [rnd.choice(OPENERS[_kind(f, parts)]) for f in some]
+        texts = []
+        for fact, opener in zip(some, openers, strict=True):
+            read, phrase = parts[fact.piece].reads, fact.phrase
+            if some is listed:
+                texts.append(_ids(frame, f"Text: {read}\nAnswer: {phrase}\nQuestion: {opener}".rstrip()))
+            else:
+                request = f"{read}\n\n{rnd.choice(REQUESTS).format(phrase=phrase)}"
+                texts.append((*frame.asked(request), *_ids(frame, opener)))
+        replies = _replies(frame, shared, texts, rnd.randrange(1 << 30)) if texts else []
+        results += [
+            Draft(" ".join((opener + reply).split("\n")[0].strip('" ').split()), fact.piece, fact.phrase)
+            for fact, opener, reply in zip(some, openers, replies, strict=True)
+        ]
     return results
 
 
-def _constructed(parts: Sequence[Piece], rnd: random.Random) -> list[Draft]:
-    """Blanks for each name and number, and what is said about each name."""
+def _replies(frame: Frame, shared: Sequence[int], texts: Sequence[tuple[int, ...]], seed: int) -> list[str]:
+    tok = frame.model.tokenizer
+    ends = cache(lambda t: t in frame.ends or not set("?\n").isdisjoint(tok.decode([t])))
+    ids = sample(frame.model.model, shared, texts, new=28, temperature=0.8, seed=seed, ends=ends)
+    return list(tok.batch_decode(ids, skip_special_tokens=True))
+
+
+def _ids(frame: Frame, text: str) -> tuple[int, ...]:
+    return tuple(frame.model.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _kind(fact: Fact, parts: Sequence[Piece]) -> str:
+    if any(c.isdigit() for c in fact.phrase):
+        return "number"
+    return "name" if fact.phrase in parts[fact.piece].marked else "other"
+
+
+def _constructed(parts: Sequence[Piece], facts: Sequence[Fact], rnd: random.Random) -> list[Draft]:
+    """A blank for each fact, the cells of tables, and what is said about each name."""
     results: list[Draft] = []
+    for fact in facts:
+        body = parts[fact.piece].body
+        blank = re.sub(rf"(?<!\w){re.escape(fact.phrase)}(?!\w)", "____", body, count=1)
+        results.append(Draft(rnd.choice(CLOZE).format(text=blank), fact.piece, fact.phrase, known=True))
     for i, piece in enumerate(parts):
-        for phrase in piece.phrases:
-            blank = re.sub(rf"(?<!\w){re.escape(phrase)}(?!\w)", "____", piece.body, count=1)
-            if blank != piece.body:
-                results.append(Draft(rnd.choice(CLOZE).format(text=blank), i, phrase))
+        results += [Draft(query, i, cell, known=True) for query, cell in piece.cells]
         for name in piece.marked:
-            if not name[0].isdigit() and name[0] not in "£$€¥":
+            if not any(c.isdigit() for c in name):
                 results.append(Draft(rnd.choice(ABOUT).format(name=name), i, ""))
     return results
 
 
 def _drop(draft: Draft, parts: Sequence[Piece], taken: set[str], dropped: Counter[str]) -> bool:
-    """Whether a question is no use: no question, known already, gives its answer away, or names nothing."""
-    query, i, phrase = draft.query, draft.piece, draft.phrase
-    words = query.split()
-    names = [m for m in parts[i].marked if not contains(m, phrase) and not m[0].isdigit()] if phrase else []
+    """Whether a question is no use: no question, known already, or names nothing of its piece."""
+    query, piece = draft.query, parts[draft.piece]
+    names = [m for m in piece.marked if draft.phrase and m != draft.phrase]
     why = ""
-    if not 3 <= len(words) <= 60 or (phrase and query[-1:] not in '?"'):
+    if not 3 <= len(query.split()) <= 80 or (draft.phrase and query[-1:] not in '?"'):
         why = "not a question"
     elif _plain(query) in taken:
         why = "asked already"
-    elif phrase and contains(query, phrase):
-        why = "gives its answer away"
-    elif names and not any(contains(query, n) or any(contains(query, w) for w in n.split()) for n in names):
+    elif not draft.known and names and not any(contains(query, part) for n in names for part in (n, *n.split())):
         why = "names nothing of its piece"
     if why:
         dropped[why] += 1

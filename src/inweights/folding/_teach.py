@@ -1,11 +1,12 @@
-"""Teach: the answers to studied questions, by the model that reads the piece, its window or the whole context."""
+"""Teach: the answers to studied questions, by the model that reads a window of the context, or all of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from inweights.folding._answers import contains
+from inweights.folding._answers import words
+from inweights.folding._facts import Fact
 from inweights.folding._frame import Frame
 from inweights.folding._methods import batch_tokens
 from inweights.folding._pieces import Piece, marked
@@ -16,17 +17,21 @@ SHORT, LONG = 20, 48
 """New tokens of an answer that names a phrase, and of one that tells all."""
 GAIN = 1.0
 """Nats by which reading must raise the log-probability of the answer."""
-WHOLE = 512
-"""Tokens of a context that is read in full beside the pieces."""
+WHOLE = 1024
+"""Tokens of a context up to which its answers are compared with those of the window."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A question about a piece, and the phrase that it should be answered with; empty for all that the piece says."""
+    """A question about a piece, and the phrase that it should be answered with; empty for all that the piece says.
+
+    `known`: the phrase is the answer, by the way the question was made; otherwise the model answers.
+    """
 
     query: str
     piece: int
     phrase: str
+    known: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,68 +39,95 @@ class Studied:
     """A question about a piece, with the answer of a model that reads it.
 
     - `answer`: its tokens.
-    - `taught`: all tokens that the teacher read before the answer.
-    - `by`: what it read: `"piece"`, `"window"` or `"context"`, and in which turn.
+    - `taught`: all tokens that the teacher read before the answer; `None` for the whole context and the query.
     """
 
     query: str
     piece: int
     phrase: str
     answer: tuple[int, ...]
-    taught: tuple[int, ...]
-    by: str
+    taught: tuple[int, ...] | None
 
 
-def reading(frame: Frame, text: str, query: str, turn: str) -> tuple[int, ...]:
-    """The tokens of a query to a model that is given a text in the system's turn or in the user's."""
-    if turn == "system":
-        return (*frame.before, *Frame.of(frame.model, text, frame.chat).folded, *frame.asked(query))
-    return (*frame.before, *frame.asked(f"{text}\n\n{query}"))
+@dataclass
+class Reader:
+    """The model as a reader of texts, which are given to it in the system's turn or in the user's."""
+
+    frame: Frame
+    turn: str = "system"
+    known: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def prompt(self, text: str, query: str) -> tuple[int, ...]:
+        """The tokens of a query to a model that is given a text."""
+        frame = self.frame
+        if self.turn == "user":
+            return (*frame.before, *frame.asked(f"{text}\n\n{query}"))
+        if text not in self.known:
+            self.known[text] = Frame.of(frame.model, text, frame.chat).folded
+        return (*frame.before, *self.known[text], *frame.asked(query))
 
 
-def taught(frame: Frame, parts: Sequence[Piece], drafts: Sequence[Draft]) -> list[Studied]:
-    """The questions that some teacher answers as it should, each with the likeliest of such answers.
+class Lookup:
+    """A text in which many values are looked up, as `contains` does it."""
 
-    As it should: with the phrase, with no name or number that does not stand in the context or the question, and
-    `GAIN` nats likelier than the bare model would.
+    def __init__(self, text: str) -> None:
+        self.line = f" {' '.join(words(text))} "
+
+    def has(self, value: str) -> bool:
+        """Whether the text contains a value as whole words."""
+        wanted = words(value)
+        return bool(wanted) and f" {' '.join(wanted)} " in self.line
+
+
+def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts: Sequence[Draft]) -> list[Studied]:
+    """The questions that the model answers with a fact of their piece when it reads the piece.
+
+    The answer contains a fact that the question does not (the one that was asked for, if it does), and no name or
+    number that stands neither in the context nor in the question; it is `GAIN` nats likelier than by the bare model.
+    Where the whole context makes the same answer likelier than the window does, the context is the teacher.
     """
-    best: dict[int, tuple[float, Studied]] = {}
-    sources = {"piece": [p.alone for p in parts], "window": [p.window for p in parts]}
+    frame, size = reader.frame, batch_tokens(reader.frame.model)
+    prompts = [reader.prompt(parts[d.piece].reads, d.query) for d in drafts]
+    answers = [(*_ids(frame, d.phrase), frame.end) for d in drafts]
+    open_ = [k for k, d in enumerate(drafts) if not d.known]
+    new = [SHORT if drafts[k].phrase else LONG for k in open_]
+    for k, answer in zip(open_, greedy(frame, [prompts[k] for k in open_], new), strict=True):
+        answers[k] = answer
+    texts = frame.model.tokenizer.batch_decode(answers, skip_special_tokens=True)
+    stated: dict[int, list[str]] = {}
+    for fact in facts:
+        stated.setdefault(fact.piece, []).append(fact.phrase)
+    context = Lookup(frame.context)
+    named = [_named(context, d, stated.get(d.piece, []), text) for d, text in zip(drafts, texts, strict=True)]
+    good = [k for k, phrase in enumerate(named) if phrase is not None]
+    told = [answers[k] for k in good]
+    asked = [frame.asked(drafts[k].query) for k in good]
+    local = answer_scores(frame.model, [prompts[k] for k in good], told, batch_tokens=size)
+    bare = answer_scores(frame.model, asked, told, frame.before, batch_tokens=size)
+    whole = [-1e9] * len(good)
     if len(frame.folded) <= WHOLE:
-        sources["context"] = [frame.context] * len(parts)
-    for by, texts in sources.items():
-        for turn in ("user", "system"):
-            known = sources["piece"] if by != "piece" else [""] * len(parts)
-            some = [k for k, d in enumerate(drafts) if texts[d.piece] != known[d.piece]]
-            prompts = [reading(frame, texts[drafts[k].piece], drafts[k].query, turn) for k in some]
-            new = [LONG if not drafts[k].phrase else SHORT for k in some]
-            for k, prompt, answer, mean in _good(frame, parts, [drafts[k] for k in some], some, prompts, new):
-                if k not in best or mean > best[k][0]:
-                    d = drafts[k]
-                    best[k] = mean, Studied(d.query, d.piece, d.phrase, answer, prompt, f"{by}, {turn} turn")
-    return [best[k][1] for k in sorted(best)]
-
-
-def _good(
-    frame: Frame,
-    parts: Sequence[Piece],
-    drafts: Sequence[Draft],
-    ids: Sequence[int],
-    prompts: Sequence[tuple[int, ...]],
-    new: Sequence[int],
-) -> list[tuple[int, tuple[int, ...], tuple[int, ...], float]]:
-    """Which drafts are answered as they should be: index, prompt, answer and mean log-probability of its tokens."""
-    answers, size = greedy(frame, prompts, new), batch_tokens(frame.model)
-    given = answer_scores(frame.model, prompts, answers, size)
-    bare = answer_scores(frame.model, [(*frame.before, *frame.asked(d.query)) for d in drafts], answers, size)
+        whole = answer_scores(frame.model, asked, told, (*frame.before, *frame.folded), batch_tokens=size)
     results = []
-    for d, k, prompt, answer, score, without in zip(drafts, ids, prompts, answers, given, bare, strict=True):
-        text = frame.model.tokenizer.decode(answer, skip_special_tokens=True)
-        named = contains(text, d.phrase) if d.phrase else any(contains(text, p) for p in parts[d.piece].phrases)
-        true = all(contains(frame.context, m) or contains(d.query, m) for m in marked(text))
-        if named and true and score - without >= GAIN:
-            results.append((k, prompt, answer, score / len(answer)))
+    for k, window, full, without in zip(good, local, whole, bare, strict=True):
+        if max(window, full) - without >= GAIN:
+            query, piece = drafts[k].query, drafts[k].piece
+            results.append(Studied(query, piece, named[k] or "", answers[k], None if full > window else prompts[k]))
     return results
+
+
+def _named(context: Lookup, draft: Draft, facts: Sequence[str], answer: str) -> str | None:
+    """The fact that an answer names; empty if all were asked for; `None` if there is none, or something made up."""
+    given, query = Lookup(answer), Lookup(draft.query)
+    if not all(context.has(m) or query.has(m) for m in marked(answer)):
+        return None
+    there = [f for f in (draft.phrase, *facts) if f and given.has(f) and not query.has(f)]
+    if not draft.phrase:
+        return "" if there else None
+    return there[0] if there else None
+
+
+def _ids(frame: Frame, text: str) -> tuple[int, ...]:
+    return tuple(frame.model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def greedy(frame: Frame, prompts: Sequence[tuple[int, ...]], new: Sequence[int]) -> list[tuple[int, ...]]:

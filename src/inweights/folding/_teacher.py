@@ -61,7 +61,7 @@ def prompted(model: Model, examples: Examples, *, blocks: bool = False, batch_to
 
 def _passes(
     model: Model, examples: Examples, batch_tokens: int
-) -> Iterator[tuple[list[int], Tensor, Callable[[], None]]]:
+) -> Iterator[tuple[list[int], Tensor, Callable[[], Any]]]:
     """Batches of examples: which they are, the rows of their answers `(b, R)`, and the forward that reads them."""
     frame, net = examples.frame, model.model
     index, _ = (t.to(model.device) for t in examples.answer_rows())
@@ -82,36 +82,59 @@ def _passes(
 
 
 def answer_scores(
-    model: Model, asked: Sequence[tuple[int, ...]], answers: Sequence[tuple[int, ...]], batch_tokens: int = 4096
+    model: Model,
+    asked: Sequence[tuple[int, ...]],
+    answers: Sequence[tuple[int, ...]],
+    shared: Sequence[int] = (),
+    *,
+    batch_tokens: int = 1024,
 ) -> list[float]:
-    """The log-probability of each answer after what is asked: a sum over its tokens, one number for each pair."""
-    results = [0.0] * len(asked)
+    """The log-probability of each answer after `shared` and what is asked: a sum over its tokens."""
+    results, net = [0.0] * len(asked), model.model
     order = sorted(range(len(asked)), key=lambda i: len(asked[i]) + len(answers[i]))
-    while order:
-        width = len(asked[order[-1]]) + len(answers[order[-1]])
-        some, order = order[-max(1, batch_tokens // width) :], order[: -max(1, batch_tokens // width)]
-        R = max(len(answers[i]) for i in some)
-        ids = torch.zeros(len(some), width, dtype=torch.long)
-        rows, targets, there = (torch.zeros(len(some), R, dtype=torch.long) for _ in range(3))
-        for r, i in enumerate(some):
-            n, first = len(answers[i]), len(asked[i]) - 1
-            ids[r, : first + 1 + n] = torch.tensor([*asked[i], *answers[i]])
-            rows[r, :n], targets[r, :n], there[r, :n] = torch.arange(first, first + n), torch.tensor(answers[i]), 1
-        ids, rows, targets, there = (t.to(model.device) for t in (ids, rows, targets, there))
+    start: Any = None
+    with torch.inference_mode():
+        if shared:
+            ids = torch.tensor([list(shared)], device=model.device)
+            start = net(input_ids=ids, use_cache=True, **last_logits(net)).past_key_values
+        while order:
+            width = len(asked[order[-1]]) + len(answers[order[-1]])
+            count = max(1, batch_tokens // (width + len(shared)))
+            some, order = order[-count:], order[:-count]
+            ids, rows, targets, there = (t.to(model.device) for t in _rows(some, asked, answers))
+            seen: list[Tensor] = []
 
-        def take(h: Tensor, rows: Tensor = rows) -> Tensor:
-            return pick(h, rows)
+            def take(h: Tensor, rows: Tensor = rows, seen: list[Tensor] = seen) -> Tensor:
+                seen.append(pick(h, rows))
+                return seen[-1]
 
-        with torch.inference_mode(), at_head(model.model, take):
-            logits = model.model(input_ids=ids, use_cache=False).logits.float()
-        chosen = logits.log_softmax(-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        for i, value in zip(some, (chosen * there).sum(1).tolist(), strict=True):
-            results[i] = value
+            with at_head(net, take):
+                if shared:
+                    logits = _forward(net, ids, widened(start, len(some)), len(shared)).logits
+                else:
+                    logits = net(input_ids=ids, use_cache=False).logits
+            chosen = logits.float().log_softmax(-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+            for i, value in zip(some, (chosen * there).sum(1).tolist(), strict=True):
+                results[i] = value
     return results
 
 
-def _forward(net: Any, ids: Tensor, cache: Any, seen: int) -> None:
+def _rows(
+    some: Sequence[int], asked: Sequence[tuple[int, ...]], answers: Sequence[tuple[int, ...]]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Padded tokens `(b, T)`; of the answers `(b, R)`: the rows before them, the tokens, and 1 where there is one."""
+    T, R = max(len(asked[i]) + len(answers[i]) for i in some), max(len(answers[i]) for i in some)
+    ids = torch.zeros(len(some), T, dtype=torch.long)
+    rows, targets, there = (torch.zeros(len(some), R, dtype=torch.long) for _ in range(3))
+    for r, i in enumerate(some):
+        n, first = len(answers[i]), len(asked[i]) - 1
+        ids[r, : first + 1 + n] = torch.tensor([*asked[i], *answers[i]])
+        rows[r, :n], targets[r, :n], there[r, :n] = torch.arange(first, first + n), torch.tensor(answers[i]), 1
+    return ids, rows, targets, there
+
+
+def _forward(net: Any, ids: Tensor, cache: Any, seen: int) -> Any:
     b, T = ids.shape
     positions = torch.arange(seen, seen + T, device=ids.device).expand(b, -1)
     mask = torch.ones(b, seen + T, dtype=torch.long, device=ids.device)
-    net(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True)
+    return net(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True)
