@@ -28,7 +28,9 @@ class Guard:
         self.parameters, self.bare = parameters, bare
         self.factor, self.restored = 1.0, 0
         self.best = math.inf
+        # The losses of some steps are those of the state before them: only then is it known to be good.
         self.good = [p.detach().clone() for p in parameters]
+        self.before = [p.detach().clone() for p in parameters]
 
     def look(self, losses: Sequence[float], adam: torch.optim.Optimizer) -> None:
         """After some steps: keeps their state if it is good, or restores the last good one."""
@@ -36,7 +38,8 @@ class Guard:
         if math.isfinite(mean) and mean <= WORSE * max(self.bare, self.best if self.best < math.inf else 0.0):
             if mean <= 1.2 * self.best:
                 self.best = min(self.best, mean)
-                self._keep()
+                self.good, self.before = self.before, self.good
+            _copy(self.parameters, self.before)
             return
         self.restored += 1
         if self.restored > PATIENCE:
@@ -52,14 +55,16 @@ class Guard:
         if not all(bool(p.isfinite().all()) for p in self.parameters):
             self._restore(None)
 
-    def _keep(self) -> None:
-        with torch.no_grad():
-            for kept, p in zip(self.good, self.parameters, strict=True):
-                kept.copy_(p)
-
     def _restore(self, adam: torch.optim.Optimizer | None) -> None:
-        with torch.no_grad():
-            for kept, p in zip(self.good, self.parameters, strict=True):
-                p.copy_(kept)
-                for value in adam.state[p].values() if adam else ():
+        _copy(self.good, self.parameters)
+        _copy(self.good, self.before)
+        if adam is not None:
+            for p in self.parameters:
+                for value in adam.state[p].values():
                     value.zero_()  # its memory of gradients leads back to where it came from
+
+
+def _copy(source: Sequence[Tensor], to: Sequence[Tensor]) -> None:
+    with torch.no_grad():
+        for a, b in zip(source, to, strict=True):
+            b.copy_(a)

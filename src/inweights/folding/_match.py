@@ -41,6 +41,7 @@ class Fit:
         self.gaps = torch.ones((), device=model.device)
         self.loss = torch.zeros((), device=model.device)
         self.difficulty = torch.zeros(len(examples), device=model.device)
+        self.skipped = torch.zeros((), dtype=torch.long, device=model.device)
         self.now: tuple[Tensor, ...] = ()
 
     def load(self, chosen: list[int]) -> None:
@@ -91,8 +92,13 @@ class Fit:
         divergence, missed = self.terms()
         # What the last block says is the divergence's own matter.
         loss = divergence / self.scale + self.steps.match * (missed / self.gaps)[:-1].mean()
-        for p, g in zip(self.lora.parameters, torch.autograd.grad(loss, self.lora.parameters), strict=True):
+        grads = torch.autograd.grad(loss, self.lora.parameters)
+        # One step whose gradient overflows is left out, on the device: to look at it here would stop the graph.
+        usable = torch.stack([g.isfinite().all() for g in grads]).all()
+        for p, g in zip(self.lora.parameters, grads, strict=True):
+            g = torch.where(usable, g, 0.0)
             p.grad = g if p.grad is None else p.grad.copy_(g)
+        self.skipped += ~usable
         if self.steps.clip:
             torch.nn.utils.clip_grad_norm_(self.lora.parameters, self.steps.clip)
         self.adam.step()
@@ -115,7 +121,7 @@ def fit(
     doing = Fit(model, examples, teacher, lora, steps)
     # What each term is for the bare model, over some 32 examples: a batch of four, alike in length, is no measure.
     probe = Draws(lengths, steps.batch, 0.0, seed)
-    some = probe.next(max(1, 32 // probe.size), doing.difficulty)
+    some = probe.next(8, doing.difficulty)
     with torch.no_grad():
         results = []
         for chosen in some:

@@ -13,7 +13,7 @@ from inweights.folding._pieces import Piece, marked
 from inweights.folding._teacher import answer_scores
 from inweights.running import sample
 
-SHORT, LONG = 20, 48
+SHORT, LONG = 24, 32
 """New tokens of an answer that names a phrase, and of one that tells all."""
 GAIN = 1.0
 """Nats by which reading must raise the log-probability of the answer."""

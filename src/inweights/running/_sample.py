@@ -13,7 +13,7 @@ from inweights._errors import InputError
 from inweights.running._head import last_logits
 
 # The cache is copied at every token, so a long context is sampled in smaller batches: bytes and texts at once.
-AT_ONCE = {"cpu": (1 << 29, 64), "cuda": (8 << 30, 1024)}
+AT_ONCE = {"cpu": (1 << 29, 64), "cuda": (24 << 30, 4096)}
 
 
 def sample(
