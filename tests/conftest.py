@@ -22,9 +22,9 @@ def device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
-    """A Ray cluster of one node, to which tests add others."""
+    """A Ray cluster of one node, to which tests add others: it takes seconds to start."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
