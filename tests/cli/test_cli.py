@@ -7,9 +7,8 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
@@ -17,10 +16,11 @@ from unittest.mock import patch
 import pytest
 from talking import talker
 
-from inweights import models, report
+from inweights import report
 from inweights.cli import main
 from inweights.lab.section4 import _experiment, finetuning
 
+pytestmark = pytest.mark.usefixtures("loaded_once")  # the commands here only read it
 INWEIGHTS = Path(sys.executable).with_name("inweights")
 
 
@@ -44,13 +44,6 @@ def rejected(*args: str | Path) -> str:
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     return " ".join(done.stderr.replace("│", " ").split())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loaded_once() -> Iterator[None]:
-    """One SmolLM2 of each precision, shared by all commands here, which do not change it."""
-    with patch.object(models, "load", cache(models.load)):
-        yield
 
 
 @pytest.fixture(scope="module")
