@@ -155,7 +155,7 @@ LEARNED_PLUS = Descent(torch.full((5,), 3.14, dtype=torch.float64), torch.full((
 def five_steps(seed: int) -> Descent:
     """The best GD++ for the prompts of a trial: fitted to fewer than the claim's, by fewer searches."""
     with patch.object(_descent, "GROWTHS", (5.0,)):
-        return best_plus(Trial(seed), Uniform(dims=D), N, LEARNED_PLUS, 2500)
+        return best_plus(Trial(seed), Uniform(dims=D), N, LEARNED_PLUS, 10_000)
 
 
 @pytest.fixture(autouse=True)

@@ -87,7 +87,7 @@ def test_the_correct_penalty_is_recovered(stand_in: Stand, verdict: Judge) -> No
     found, judged = verdict("akyurek-ridge", 5)
     assert found is Verdict.PASS, judged
     instead(stand_in, depth_2=OLS(), **{name: Ridge(penalty=8 * r.penalty) for name, r in RIGHT.items()})
-    assert verdict("akyurek-ridge")[0] is Verdict.FAIL
+    assert verdict("akyurek-ridge", 5)[0] is Verdict.FAIL
 
 
 def test_a_penalty_that_forgets_the_scale_of_the_weights_is_not_the_right_one(stand_in: Stand, verdict: Judge) -> None:
