@@ -333,10 +333,10 @@ from inweights.bench import update
 from inweights.cli import main
 from inweights.lab.section4 import _experiment, finetuning
 _experiment.finetuning = partial(finetuning, trials=4, rates=(0.1,))  # for time
-update.run = partial(update.run, rounds=1)
+update.run = partial(update.run, tasks=4, rounds=1)
 print(inweights.__file__)
 for command in (
-    "--help", "bench update --json", "demo --only-block --steps 5 --out page --json", "claims list --json",
+    "--help", "bench update --json", "demo --only-block --steps 1 --out page --json", "claims list --json",
     "lab eval lsa-1 --prompts 8 --json",
 ):
     sys.argv, out = ["inweights", *command.split()], io.StringIO()
