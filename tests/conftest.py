@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,29 @@ def device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def load_once() -> Callable[..., Any]:
+    """`load`, but every model is read once: for tests that leave it as it was."""
+    from inweights.models import load
+
+    read = cache(load)
+
+    @wraps(load)
+    def once(spec: str = "smollm2", *, dtype: str = "float32", device: str = "auto") -> Any:
+        return read(spec, dtype=dtype, device=device)
+
+    return once
+
+
+@pytest.fixture
+def loaded_once(load_once: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that loads a model by itself gets one that others have loaded."""
+    monkeypatch.setattr("inweights.models.load", load_once)
+
+
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
-    """A Ray cluster of one node, to which tests add others."""
+    """A Ray cluster of one node, to which tests add others: it takes seconds to start."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 

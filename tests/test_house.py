@@ -290,6 +290,7 @@ def test_the_readme_shows_both_commands_and_pictures_that_exist() -> None:
         assert (ROOT / link).exists(), link
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_the_python_of_the_readme_runs_and_prints_the_stated_output() -> None:
     """Every ```python block of the README and of docs/python.md is run; `# prints …` is what it prints."""
     pages = (ROOT / "README.md").read_text() + (ROOT / "docs" / "python.md").read_text()
@@ -328,12 +329,14 @@ import io, sys
 from contextlib import redirect_stdout
 from functools import partial
 import inweights
+from inweights.bench import update
 from inweights.cli import main
 from inweights.lab.section4 import _experiment, finetuning
 _experiment.finetuning = partial(finetuning, trials=4, rates=(0.1,))  # for time
+update.run = partial(update.run, tasks=4, rounds=1)
 print(inweights.__file__)
 for command in (
-    "--help", "bench update --json", "demo --only-block --steps 20 --out page --json", "claims list --json",
+    "--help", "bench update --json", "demo --only-block --steps 1 --out page --json", "claims list --json",
     "lab eval lsa-1 --prompts 8 --json",
 ):
     sys.argv, out = ["inweights", *command.split()], io.StringIO()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
 import pytest
 import torch
 from talking import talker
 
+from inweights.cli import main
 from inweights.models import Model
 
 
@@ -23,3 +28,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     made.model.save_pretrained(where)
     made.tokenizer.save_pretrained(where)
     return str(where)
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """`run("export", …)`: how `inweights export …` ends, in this process: a new one takes seconds to load torch."""
+
+    def call(*args: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["inweights", *args])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Ended(int(end.value.code or 0), *capsys.readouterr())
+
+    return call

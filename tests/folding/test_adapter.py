@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,16 +122,19 @@ def test_a_foreign_adapter_is_read_with_its_scaling(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["peft", "gguf", "merged"])
-def test_the_command_exports_an_adapter_at_a_strength(form: str, tmp_path: Path) -> None:
+def test_the_command_exports_an_adapter_at_a_strength(
+    form: str, tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     base = tmp_path / "base"
+    monkeypatch.chdir(tmp_path)
     tiny("llama").float().save_pretrained(base)
     of = load(str(base))
     made = fold(of)
     made.save_pretrained(tmp_path / "adapter", of)
     args = ["export", "adapter", "--model", "base", "--format", form, "--out", "out", "--strength", "0.5", "--json"]
-    done = subprocess.run([sys.executable, "-m", "inweights", *args], cwd=tmp_path, capture_output=True, text=True)
+    done = run(*args)
     expected = {"path": "out", "format": form, "portable": True, "reason": "", "device": str(of.device)}
-    assert json.loads(done.stdout) == expected, done.stderr
+    assert json.loads(done.out) == expected, done.err
     want = wanted(of, 0.5 * made)
     if form == "peft":
         again = load_fold(tmp_path / "out", of)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,12 +243,14 @@ def test_a_link_within_the_folder_is_fine(sound: tuple[Path, Model], tmp_path: P
     assert load_fold(folder, sound[1]).card.base == "tiny"
 
 
-def test_the_command_refuses_in_sentences(tmp_path: Path) -> None:
+def test_the_command_refuses_in_sentences(
+    tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "a").mkdir()
     tiny("llama").float().save_pretrained(tmp_path / "base")
     for source, words in (("a", "has no adapter_config.json"), ("none", "no patch file or adapter folder")):
-        args = ["export", source, "--model", "base", "--out", "out"]
-        done = subprocess.run([sys.executable, "-m", "inweights", *args], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 2
-        assert words in done.stderr
-        assert "Traceback" not in done.stderr
+        done = run("export", source, "--model", "base", "--out", "out")
+        assert done.code == 2
+        assert words in done.err
+        assert "Traceback" not in done.err

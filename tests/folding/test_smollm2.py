@@ -20,7 +20,7 @@ def test_a_pirate_without_the_prompt() -> None:
     before = {name: p.clone() for name, p in model.model.named_parameters()}
     folds = {}
     for name, context in (("pirate", PIRATE), ("french", FRENCH)):
-        examples = answered(Frame.of(low, context), CALIBRATION, seed=1, new=24)
+        examples = answered(Frame.of(low, context), CALIBRATION, seed=1, new=16)
         steps = Steps(count=16 if name == "pirate" else 12, rate=3e-3, batch=4)
         folds[name] = Fold(solve_updates(model, examples, low=low, steps=steps).updates, Card(), model)
     held_out = answered(Frame.of(model, PIRATE), HELD_OUT, new=24, temperature=0.0)

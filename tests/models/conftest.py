@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from inweights.models import Model, load
+from inweights.models import Model
 
 
 @pytest.fixture
@@ -28,11 +29,11 @@ def sockets(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def smollm2() -> Model:
+def smollm2(load_once: Callable[..., Model]) -> Model:
     """SmolLM2 in float64. The first run on a machine fetches and converts it."""
-    return load("smollm2", dtype="float64")
+    return load_once("smollm2", dtype="float64")
 
 
 @pytest.fixture(scope="session")
-def smollm2_float32() -> Model:
-    return load("smollm2", dtype="float32")
+def smollm2_float32(load_once: Callable[..., Model]) -> Model:
+    return load_once("smollm2", dtype="float32")

@@ -14,7 +14,7 @@ from inweights.models import Model, Patch, Prompt, Proof, generate, patch, verif
 
 CONTEXT = "You are a pirate captain. Always answer in rough pirate speech, say Arrr and call the user matey. "
 QUERY = "The capital of France is a city of"
-SHORT = "The capital"
+SHORT = "The capital of"
 
 Proved = Callable[..., tuple[Prompt, Patch, Proof]]
 
@@ -24,8 +24,8 @@ def proved(smollm2: Model) -> Proved:
     """A prompt in float64, its patch, and the proof of it: made once, as a patch of SmolLM2 takes seconds."""
 
     @cache
-    def of(mode: str, keep: str | None = None) -> tuple[Prompt, Patch, Proof]:
-        prompt = Prompt(smollm2, CONTEXT, QUERY, keep=keep)
+    def of(mode: str, keep: str | None = None, query: str = SHORT) -> tuple[Prompt, Patch, Proof]:
+        prompt = Prompt(smollm2, CONTEXT, query, keep=keep)
         made = patch(prompt, mode)
         return prompt, made, verify(prompt, made)
 
@@ -33,9 +33,11 @@ def proved(smollm2: Model) -> Proved:
 
 
 @pytest.mark.parametrize("mode", ["token", "static", "output"])
-@pytest.mark.parametrize("keep", [None, "rough pirate speech", "You are"])
-def test_float64(proved: Proved, mode: str, keep: str | None) -> None:
-    _, made, proof = proved(mode, keep)
+@pytest.mark.parametrize(("keep", "query"), [(None, SHORT), ("rough pirate speech", QUERY), ("You are", SHORT)])
+def test_float64(proved: Proved, mode: str, keep: str | None, query: str) -> None:
+    """With eight query tokens for one part that is kept, and three for the others: each one takes a second."""
+    prompt, made, proof = proved(mode, keep, query)
+    assert prompt.asked == made.tokens == (8 if query == QUERY else 3)
     assert proof.max_abs_logit_error <= 1e-9
     assert proof.bare_max_abs_logit_error > 1
     assert proof.top1_match
@@ -67,10 +69,8 @@ def test_float32(smollm2_float32: Model) -> None:
         assert proof.verdict == "PASS"
 
 
-def test_the_control_a_patch_made_for_one_token_does_not_serve_another(smollm2: Model) -> None:
-    prompt = Prompt(smollm2, CONTEXT, SHORT)
-    made = patch(prompt)
-    right = verify(prompt, made)
+def test_the_control_a_patch_made_for_one_token_does_not_serve_another(proved: Proved) -> None:
+    prompt, made, right = proved("token")
     wrong = verify(prompt, _rotated(made))
     assert right.max_abs_logit_error <= 1e-9
     assert wrong.max_abs_logit_error > 1
@@ -94,10 +94,9 @@ def _rotated(made: Patch) -> Patch:
 
 @pytest.mark.parametrize("mode", ["token", "static"])
 def test_no_hook_and_no_foreign_activation_is_alive_during_the_proof(
-    smollm2: Model, mode: str, monkeypatch: pytest.MonkeyPatch
+    proved: Proved, smollm2: Model, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prompt = Prompt(smollm2, CONTEXT, SHORT)
-    made = patch(prompt, mode)
+    prompt, made, _ = proved(mode)
     modules = list(smollm2.model.modules())
     forwards = [type(m).forward for m in modules]
     seen = []
@@ -119,7 +118,7 @@ def test_no_hook_and_no_foreign_activation_is_alive_during_the_proof(
 
 def test_the_model_is_left_as_it_was_bit_for_bit(smollm2: Model) -> None:
     before = {name: (p, p.detach().clone()) for name, p in smollm2.model.named_parameters()}
-    made = patch(Prompt(smollm2, CONTEXT, SHORT), "static")
+    made = patch(Prompt(smollm2, CONTEXT, "The"), "static")
     changed = "model.layers.0.mlp.up_proj.weight"
     with made.applied(smollm2):
         assert not torch.equal(smollm2.model.get_parameter(changed), before[changed][1])

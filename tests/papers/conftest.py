@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import pytest
 
@@ -13,6 +14,7 @@ from inweights.ledger._cache import Kept
 from inweights.ledger._judge import Judged
 
 Maker = Callable[[Trial], Learner]
+Numbers = dict[str, tuple[list[float], list[float] | None]]
 
 
 @pytest.fixture
@@ -31,15 +33,41 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Maker]],
     return stand
 
 
+def measured(id: str, seed: int) -> Numbers:
+    """The result of one quick trial."""
+    return Kept.of(CLAIMS[id].measure(Trial(seed)), "found", "", 0.0).quantities
+
+
+def judged(id: str, kept: Sequence[Numbers]) -> tuple[Verdict, dict[str, Judged]]:
+    found = {name: ([k[name][0] for k in kept], [k[name][1] or [] for k in kept]) for name in kept[0]}
+    return judge(criteria()[id], found)
+
+
 @pytest.fixture
 def verdict() -> Callable[..., tuple[Verdict, dict[str, Judged]]]:
-    """The verdict of a claim after some quick trials, which are not cached."""
+    """The verdict of a claim after some quick trials, which are not cached, as tests replace parts of claims. Three
+    trials are enough where the verdict does not depend on the width of an interval."""
 
-    def judged(id: str, seeds: int = 5) -> tuple[Verdict, dict[str, Judged]]:
-        found = [CLAIMS[id].measure(Trial(seed)) for seed in range(seeds)]
-        kept = [Kept.of(each, "found", "", 0.0).quantities for each in found]
-        return judge(
-            criteria()[id], {name: ([k[name][0] for k in kept], [k[name][1] or [] for k in kept]) for name in kept[0]}
-        )
+    def of(id: str, seeds: int = 3) -> tuple[Verdict, dict[str, Judged]]:
+        return judged(id, [measured(id, seed) for seed in range(seeds)])
 
-    return judged
+    return of
+
+
+@pytest.fixture(scope="session")
+def as_it_is() -> Callable[[str, int], Numbers]:
+    """The result of a quick trial of an exact claim, cached for all tests. Not for tests that replace parts of it."""
+
+    @cache
+    def of(id: str, seed: int) -> Numbers:
+        assert CLAIMS[id].exact
+        assert not CLAIMS[id].models
+        return measured(id, seed)
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def exact_verdict(as_it_is: Callable[[str, int], Numbers]) -> Callable[[str], tuple[Verdict, dict[str, Judged]]]:
+    """The verdict of an exact claim after two quick trials: its bounds apply to each of them."""
+    return lambda id: judged(id, [as_it_is(id, seed) for seed in range(2)])

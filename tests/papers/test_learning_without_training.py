@@ -37,8 +37,8 @@ EXACT = [id for id, c in CLAIMS.items() if id.startswith("dherin") and c.exact]
 
 
 @pytest.mark.parametrize("id", EXACT)
-def test_exact_claims_pass(id: str, verdict: Callable[..., tuple[Verdict, object]]) -> None:
-    assert verdict(id, 3)[0] is Verdict.PASS
+def test_exact_claims_pass(id: str, exact_verdict: Callable[..., tuple[Verdict, object]]) -> None:
+    assert exact_verdict(id)[0] is Verdict.PASS
 
 
 def test_there_are_twelve_of_them() -> None:
@@ -293,11 +293,11 @@ def test_vanishing_increments_count_only_where_an_untrained_block_has_none(
     small: experiments.Trained, monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
 ) -> None:
     found_as(monkeypatch, small.block)
-    assert verdict("dherin-increments-vanish")[0] is Verdict.INCONCLUSIVE  # they vanish untrained: this is the point
+    assert verdict("dherin-increments-vanish", 5)[0] is Verdict.INCONCLUSIVE  # they vanish untrained: this is the point
     monkeypatch.setattr(OneBlock, "make", experiments.summing)  # in which they do not
-    assert verdict("dherin-increments-vanish")[0] is Verdict.PASS
+    assert verdict("dherin-increments-vanish", 5)[0] is Verdict.PASS
     found_as(monkeypatch, experiments.summing(SMALL))
-    assert verdict("dherin-increments-vanish")[0] is Verdict.FAIL
+    assert verdict("dherin-increments-vanish", 5)[0] is Verdict.FAIL
 
 
 def test_an_untrained_block_has_no_gradient_to_follow(

@@ -45,7 +45,7 @@ def test_a_kernel_is_distinguished_from_a_line_and_from_a_network(
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 30)
     curved = Answering(getattr(notes_selection, name), 0.1)
     stand_in({"relu-5": lambda trial: curved, "depth-2": lambda trial: Answering(notes_selection.linear, 0.01)})
-    assert verdict("note-kernel")[0] is (Verdict.PASS if name == "kernel" else Verdict.FAIL)
+    assert verdict("note-kernel", 5)[0] is (Verdict.PASS if name == "kernel" else Verdict.FAIL)
 
 
 def test_the_kernel_of_wide_networks_is_their_covariance() -> None:

@@ -197,7 +197,7 @@ def test_alignments_where_they_are_known(
     monkeypatch.setattr(simple_generalisation, "updates", known)
     monkeypatch.setattr(simple_generalisation, "trained", lambda trial: after)
     monkeypatch.setattr(simple_generalisation, "untrained", lambda trial: before)
-    assert verdict(id)[0] is wanted
+    assert verdict(id, 5)[0] is wanted
 
 
 def test_what_updates_have_in_common_by_algebra() -> None:

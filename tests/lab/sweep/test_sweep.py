@@ -148,26 +148,6 @@ def test_workers_do_not_outlive_the_sweep(arguments: list[str], tmp_path: Path) 
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
-class Frail(_local.Worker[Result]):
-    """A worker that dies with its first work, if it is the first one."""
-
-    born = 0
-
-    def give(self, work: _local.Work[Result]) -> None:
-        super().give(work)
-        Frail.born += 1
-        if Frail.born == 1:
-            self.process.kill()
-
-
-def test_a_worker_that_dies_is_replaced(
-    four: list[Cell], swept: tuple[Path, list[Result]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_local, "Worker", Frail)
-    assert plain(sweep(four[:2], tmp_path, jobs=1, prompts=PROMPTS)) == plain(swept[1][:2])
-    assert Frail.born == 3  # two cells, and one of them again
-
-
 def test_workers_that_always_die_are_one_sentence(
     four: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
