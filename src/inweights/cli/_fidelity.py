@@ -24,6 +24,12 @@ def fidelity_json(results: Fidelity) -> dict[str, Any]:
             "agree_folded": first.agree_folded,
         }
     result |= {f"accuracy_{who}": share for who, share in results.accuracy.items()}
+    if results.recall:
+        kept = results.recall.retained()
+        result |= {f"accuracy_{who}": share for who, share in results.recall.accuracy.items()}
+        result |= {"retained": kept[0] if kept else None, "retained_interval": list(kept[1:]) if kept else None}
+    if results.studied:
+        result["recovered_studied"] = results.studied.recovered.value
     return result | {"fidelity": results.as_json()}
 
 
@@ -43,6 +49,8 @@ def show_fidelity(result: Fidelity) -> None:
         )
     if rows:
         table(("queries", "recovered [95%]", "KL to prompted, bare → folded", "same token", "controls"), rows)
+    if result.recall:
+        _show_recall(result)
     if result.accuracy:
         say("Accuracy: " + ", ".join(f"{who} {share:.1%}" for who, share in result.accuracy.items()) + ".")
     if result.side:
@@ -57,3 +65,30 @@ def show_fidelity(result: Fidelity) -> None:
             f"Saved at every request: {v.tokens} prompt tokens, {v.kv_bytes / 2**20:.1f} MiB of keys and values, "
             f"{v.seconds_prompted * 1e3:.0f} → {v.seconds_bare * 1e3:.0f} ms to the first token."
         )
+
+
+def _show_recall(result: Fidelity) -> None:
+    """Right answers to questions about the prompt, and three of them with what was answered."""
+    known = result.recall
+    assert known is not None
+    kept = known.retained()
+    named = {
+        "prompted": "the whole prompt", "window": "the passage with the answer", "retrieved": "passages by BM25",
+        "bare": "nothing", "folded": "the fold", "random": "control: random updates of equal norms",
+    }  # fmt: skip
+    rows = [(named[who], "beyond the model's window" if share is None else f"{share:.1%}") for who, share in
+            known.accuracy.items()]  # fmt: skip
+    table((f"{known.questions} questions about the prompt, with", "right answers"), rows)
+    if kept:
+        say(f"Retained: {kept[0]:.2f} [{kept[1]:.2f}, {kept[2]:.2f}] of what the {known.reference} model gains.")
+    for name, shares in (
+        ("In a third turn", known.third_turn),
+        ("Says that it does not know, of absent names", known.absent),
+    ):
+        if shares:
+            say(f"{name}: " + ", ".join(f"{who} {share:.0%}" for who, share in sorted(shares.items())) + ".")
+    for each in known.shown:
+        say(f"Q: {each['question']}")
+        for who in ("prompted", "bare", "folded"):
+            if who in each:
+                say(f"   {who}: {' '.join(each[who].split())[:160]}")

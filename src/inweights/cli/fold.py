@@ -16,7 +16,7 @@ from inweights.cli._model import Device, Dtype, ModelName, open_model, text
 from inweights.cli._output import Json, Seed, emit, progress, require_new, say
 
 if TYPE_CHECKING:
-    from inweights.folding import Made
+    from inweights.folding import Made, Question
     from inweights.models import Model
 
 
@@ -30,6 +30,10 @@ def fold(
     calibration: Annotated[
         str, typer.Option(help="The number of queries to generate, or a FILE of queries.", metavar="N|FILE")
     ] = "",
+    questions: Annotated[
+        Path | None,
+        typer.Option(help="Questions to judge by, never studied: JSON lines with query and answer.", metavar="FILE"),
+    ] = None,
     method: Annotated[str, typer.Option(help="match, closed, polish, distil, vector or mean.")] = "match",
     rank: Annotated[int | None, typer.Option(help="Rank of each update; 16 for match, 64 for closed.", min=1)] = None,
     energy: Annotated[
@@ -50,6 +54,7 @@ def fold(
     require_new("--out", out)
     prompt = text("--context", context) if context else ""
     queries = _calibration(calibration)
+    own = _questions(questions, prompt)
     tests: list[tuple[str, str]] = []
     if data:
         from inweights.data import few_shot
@@ -67,9 +72,34 @@ def fold(
 
         made = make(
             loaded, prompt, calibration=queries, method=method, rank=rank, energy=energy, strength=strength, seed=seed,
-            chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, after=after,
+            chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, questions=own, after=after,
         )  # fmt: skip
     _report(made, made.fold.save_pretrained(out), loaded, method, strength, as_json)
+    if made.fidelity is not None and made.fidelity.verdict == "FAILED":
+        raise typer.Exit(1)
+
+
+MEANING = {
+    "GOOD": "at least 0.9 of the right answers about the prompt and 0.8 of its effect on other questions are kept.",
+    "PARTIAL": "part of what the prompt does is lost; see the tables.",
+    "FAILED": "the fold keeps nothing of the prompt for sure; do not use it.",
+}
+
+
+def _questions(path: Path | None, prompt: str) -> list[Question]:
+    """The user's own questions, each with the passage of the prompt that contains the answer."""
+    if path is None:
+        return []
+    from inweights.folding import pieces, read_queries, with_passages
+
+    rows = read_queries(path, "The file of --questions")
+    missing = [query for query, answer in rows if answer is None]
+    if missing:
+        raise InputError(
+            f"--questions needs an answer to every query, but {missing[0]!r} has none: write JSON lines such as "
+            '{"query": "When does the shop open?", "answer": "9:30"}.'
+        )
+    return with_passages([(query, answer or "") for query, answer in rows], pieces(prompt))
 
 
 def _require(
@@ -97,18 +127,30 @@ def _report(made: Made, written: Path, loaded: Model, method: str, strength: flo
     assert made.fidelity is not None
     if as_json:
         emit({
+            "verdict": made.fidelity.verdict,
             "adapter": str(written),
             "base_path": loaded.path,
             "method": method,
             "rank": made.fold.rank,
             "strength": strength,
             "device": device_names(loaded.model),
+            "coverage": made.study.coverage,
+            "facts": len(made.study.facts),
+            "facts_asked": len(made.study.asked),
+            "studied": len(made.study.questions),
             "seconds_solve": made.seconds_solve,
             "seconds_total": made.seconds_total,
             **fidelity_json(made.fidelity),
         })  # fmt: skip
         return
+    if made.study.questions:
+        known = made.study
+        say(
+            f"Studied {len(known.questions)} questions about {len(known.asked)} of {len(known.facts)} facts, in "
+            f"{known.coverage:.0%} of the pieces that state something."
+        )
     show_fidelity(made.fidelity)
+    say(f"{made.fidelity.verdict}: {MEANING[made.fidelity.verdict]}")
     say(
         f"{written}: rank {made.fold.rank}, {made.fold.nbytes / 2**20:.1f} MiB, strength {strength:g}; "
         f"solved in {made.seconds_solve:.1f} s, {made.seconds_total:.0f} s in total."

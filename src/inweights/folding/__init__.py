@@ -36,6 +36,11 @@ from inweights.folding._parts import Part as Part
 from inweights.folding._parts import parts_of as parts_of
 from inweights.folding._passages import bm25 as bm25
 from inweights.folding._passages import retrieved as retrieved
+from inweights.folding._pieces import Piece as Piece
+from inweights.folding._pieces import pieces as pieces
+from inweights.folding._recall import Recall as Recall
+from inweights.folding._recall import recall as recall
+from inweights.folding._recall import with_passages as with_passages
 from inweights.folding._ridge import RidgeFit as RidgeFit
 from inweights.folding._savings import Savings as Savings
 from inweights.folding._savings import savings as savings
@@ -43,3 +48,5 @@ from inweights.folding._showcase import FoldShown as FoldShown
 from inweights.folding._showcase import fold_showcase as fold_showcase
 from inweights.folding._steps import DISTILLED as DISTILLED
 from inweights.folding._steps import Steps as Steps
+from inweights.folding._study import Study as Study
+from inweights.folding._study import study as study

@@ -33,8 +33,8 @@ def _lines(name: str) -> tuple[str, ...]:
 
 def made_up(frame: Frame, count: int, seed: int = 0, *, new: int = 24, temperature: float = 0.8) -> list[str]:
     """Queries that the bare model makes up itself, as a user would begin them; no data is needed. All different."""
-    if not frame.chat:
-        raise InputError("Plain text has no user's turn to make up: give the queries in a file (--calibration FILE).")
+    if not frame.around[0]:
+        raise InputError("Plain text has no turn that a query could be made up for: give a file (--calibration FILE).")
     rnd = random.Random(seed)
     tok = frame.model.tokenizer
     results: dict[str, None] = {}

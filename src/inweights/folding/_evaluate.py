@@ -13,9 +13,11 @@ from inweights.folding._fidelity import Distance, Recovered, distance, recovered
 from inweights.folding._fold import Fold
 from inweights.folding._frame import Frame
 from inweights.folding._methods import batch_tokens
+from inweights.folding._recall import Recall
 from inweights.folding._savings import Savings, savings
 from inweights.folding._teacher import prompted
 from inweights.folding._unrelated import SideEffects, side_effects
+from inweights.folding._verdict import verdict
 from inweights.running import sample
 
 
@@ -43,12 +45,25 @@ class Measured:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """The whole report. The first set of queries stands for it; `accuracy` is there if answers were given."""
+    """The whole report. The first set of queries stands for it; `accuracy` is there if answers were given.
+
+    - `studied`: the divergences on questions about the context that were kept apart; `recall`: right answers to them.
+    """
 
     sets: tuple[Measured, ...]
     accuracy: dict[str, float] = field(default_factory=dict)
     side: SideEffects | None = None
     saved: Savings | None = None
+    studied: Measured | None = None
+    recall: Recall | None = None
+
+    @property
+    def verdict(self) -> str:
+        """`GOOD`, `PARTIAL` or `FAILED`; see `_verdict.py`."""
+        first = self.sets[0].recovered if self.sets else None
+        kept = self.recall.retained() if self.recall else None
+        numbers = [self.side.perplexity_folded] if self.side else []
+        return verdict((first.value, first.low) if first else None, (kept[0], kept[1]) if kept else None, numbers)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -56,6 +71,9 @@ class Fidelity:
             "accuracy": self.accuracy,
             "side_effects": self.side.as_json() if self.side else None,
             "saved": self.saved.as_json() if self.saved else None,
+            "studied": self.studied.as_json() if self.studied else None,
+            "recall": self.recall.as_json() if self.recall else None,
+            "verdict": self.verdict,
         }
 
     def for_card(self) -> dict[str, Any]:
@@ -68,6 +86,10 @@ class Fidelity:
             table |= {f"control: {name}, {s.name}": {"recovered": asdict(r)} for name, r in s.controls.items()}
         if self.side:
             table["unrelated text"] = self.side.as_json()
+        if self.recall:
+            table["right answers to questions about the prompt"] = {
+                who: share for who, share in self.recall.accuracy.items() if share is not None
+            }
         return table | ({"accuracy": self.accuracy} if self.accuracy else {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -43,6 +44,16 @@ class Examples:
     def prompt_of(self, i: int) -> tuple[int, ...] | None:
         """What the teacher of an example reads before the answer; `None` for the whole context and the query."""
         return self.taught[i] if self.taught else None
+
+    def some(self, chosen: Sequence[int]) -> Examples:
+        """The chosen examples."""
+        return Examples(
+            self.frame,
+            tuple(self.queries[i] for i in chosen),
+            tuple(self.asked[i] for i in chosen),
+            tuple(self.answers[i] for i in chosen),
+            tuple(self.prompt_of(i) for i in chosen),
+        )
 
     def __add__(self, other: Examples) -> Examples:
         """Both, with the frame of the first."""

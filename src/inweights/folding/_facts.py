@@ -30,7 +30,7 @@ class Fact:
 
 
 def facts_of(frame: Frame, parts: Sequence[Piece]) -> list[Fact]:
-    """The phrases that the bare model does not guess from what stands before them, piece by piece."""
+    """The phrases that the bare model does not guess from what stands before them; none of pieces that only direct."""
     bodies = [part.body for part in parts]
     starts, text = [], ""
     for body in bodies:
@@ -39,7 +39,7 @@ def facts_of(frame: Frame, parts: Sequence[Piece]) -> list[Fact]:
     surprise = surprisals(frame.model, text)
     results = []
     for i, part in enumerate(parts):
-        for phrase in part.phrases:
+        for phrase in () if part.directs else part.phrases:
             # A name or number by itself is asked for, not with the words around it.
             if phrase not in part.marked and any(contains(phrase, m) for m in part.marked):
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,8 @@ from inweights._errors import InputError
 from inweights.models import Model, adds_bos, turns
 
 MARK = "§query§"
+QUESTION = ("\n\nQuestion: ", "\nAnswer:")
+"""What stands before and after a question to a model that has no turns."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class Frame:
         if folded[:1] == (tok.bos_token_id,) != _ids(tok, after)[:1]:  # a beginning of text, and no mark of a turn
             before, folded = folded[:1], folded[1:]
         return Frame(model, context, True, before, folded, (start, end))
+
+    @staticmethod
+    def of_questions(model: Model, context: str) -> Frame:
+        """Plain text in which a query is a question with its answer: how a model without turns is asked."""
+        return replace(Frame.of(model, context, chat=False), around=QUESTION)
 
     def asked(self, query: str) -> tuple[int, ...]:
         """The tokens of a query, its turn and the opening of the answer included."""

@@ -11,14 +11,28 @@ from typing import Any
 from torch import nn
 
 from inweights._errors import InputError
+from inweights.folding._answers import Question
 from inweights.folding._calibrate import answered, made_up, questions, read_queries
 from inweights.folding._card import Card, seen
 from inweights.folding._estimate import fold_memory, require_fold_memory
-from inweights.folding._evaluate import Fidelity, fidelity_of
+from inweights.folding._evaluate import Fidelity, Measured, fidelity_of, measure
 from inweights.folding._fidelity import ENOUGH
 from inweights.folding._fold import Fold
 from inweights.folding._frame import Frame
-from inweights.folding._methods import RANK, solve_updates, working
+from inweights.folding._lessons import (
+    FEW,
+    LEAST,
+    Lessons,
+    as_examples,
+    as_questions,
+    lessons,
+    only_facts,
+    steps_for_facts,
+)
+from inweights.folding._methods import RANK, Solved, solve_updates, working
+from inweights.folding._pieces import pieces
+from inweights.folding._recall import recall
+from inweights.folding._study import Study, study
 from inweights.models import Model, as_model
 
 Calibration = int | str | Path | Sequence[str]
@@ -33,6 +47,7 @@ class Made:
     fidelity: Fidelity | None
     seconds_solve: float
     seconds_total: float
+    study: Study
 
 
 def fold(
@@ -100,33 +115,39 @@ def make(
     report: bool = True,
     held_out: int = 24,
     tests: Sequence[tuple[str, str]] = (),
+    questions: Sequence[Question] = (),
     new: int = 48,
     after: After = lambda stage, done, total: None,
 ) -> Made:
-    """Folds and, if `report`, measures on queries that were not calibrated on; `tests` have right answers."""
+    """Folds and, if `report`, measures on queries that were not calibrated on; `tests` have right answers.
+
+    `questions` about the context are asked in place of those that were studied and kept apart; they are never studied.
+    """
     start = time.perf_counter()
     model = as_model(model, tokenizer)
-    frame = Frame.of(model, context, chat)
     low = working(model)
-    quick = Frame.of(low, context, chat)
-    queries, kept_out, source = _queries(quick, calibration, seed, held_out if report else 0, after)
-    longest = max(len(frame.asked(query)) for query in queries)
-    needed = fold_memory(
-        low, context=len(frame.folded), queries=len(queries), query=longest, new=new, method=method,
-        rank=RANK.get(method, 0) if rank is None else rank, report=report,
-    )  # fmt: skip
-    require_fold_memory(needed)
-    examples = answered(quick, queries, seed + 1, new=new, after=lambda n: after("answers", n, len(queries)))
-    solved = solve_updates(
-        model, replace(examples, frame=frame), method, rank=rank, seed=seed, low=low,
-        after=lambda done, total: after("solving", done, total),
-    )  # fmt: skip
+    frame, quick = (_frame(m, context, chat, calibration) for m in (model, low))
+    studied = _study(quick, method, seed, questions, after)
+    asked, kept_out, source = _generic(quick, calibration, studied, seed, held_out if report else 0, new, after)
+    style = None
+    if asked:
+        longest = max(len(frame.asked(query)) for query in asked)
+        needed = fold_memory(
+            low, context=len(frame.folded), queries=len(asked), query=longest, new=new, method=method,
+            rank=RANK.get(method, 0) if rank is None else rank, report=report,
+        )  # fmt: skip
+        require_fold_memory(needed)
+        style = answered(quick, asked, seed + 1, new=new, after=lambda n: after("answers", n, len(asked)))
+    plan = lessons(quick, style, studied, seed)
+    solved = _solved(model, low, frame, plan, studied, method, rank, seed, after)
+    fitted = [e for e in (plan.style, plan.facts) if e is not None]
     card = Card(
         base=model.name, base_fingerprint=model.fingerprint, prompt_sha256=frame.digest,
         prompt=context if embed_prompt else None, prompt_tokens=len(frame.folded), chat=frame.chat, method=method,
         rank=max(u.columns for u in solved.updates.values()), seed=seed,
         calibration={
-            "source": source, "queries": len(examples), "answer_tokens": examples.tokens, "seen": seen(queries),
+            "source": source, "queries": len(style) if style else 0, "answer_tokens": sum(e.tokens for e in fitted),
+            "seen": seen(q for e in fitted for q in e.queries), **_studied_card(studied, plan),
         },
     )  # fmt: skip
     made = Fold(solved.updates, card, model) * strength
@@ -135,8 +156,88 @@ def make(
     fidelity = None
     if report:
         fidelity = fidelity_of(frame, made, kept_out, answers=tests, new=new, seed=seed, after=lambda s: after(s, 0, 0))
+        if about := list(questions) or as_questions(studied, plan.held_out):
+            known = recall(frame, made, about, studied.pieces, seed=seed, after=lambda s: after(s, 0, 0))
+            fidelity = replace(fidelity, recall=known, studied=_on_studied(frame, made, plan))
         made = replace(made, card=replace(made.card, fidelity=fidelity.for_card()))
-    return Made(made, fidelity, solved.seconds, time.perf_counter() - start)
+    return Made(made, fidelity, solved.seconds, time.perf_counter() - start, studied)
+
+
+def _frame(model: Model, context: str, chat: bool | None, calibration: Calibration | None) -> Frame:
+    """A model without turns is asked questions in plain text, unless the user has queries of another form."""
+    frame = Frame.of(model, context, chat)
+    own = calibration is not None and not isinstance(calibration, int)
+    return frame if frame.chat or own or chat is False else Frame.of_questions(model, context)
+
+
+def _study(frame: Frame, method: str, seed: int, questions: Sequence[Question], after: After) -> Study:
+    """What the context says, if the method can learn it: gradient steps on questions."""
+    if method != "match" or not frame.around[0]:
+        return Study(tuple(pieces(frame.context)), (), ())
+    fast = frame.model.device.type == "cuda"
+    return study(
+        frame, forms=8 if fast else 4, rounds=2, seed=seed, avoid=[q.text for q in questions],
+        after=lambda done, total: after("studying", done, total),
+    )  # fmt: skip
+
+
+def _generic(
+    frame: Frame, calibration: Calibration | None, studied: Study, seed: int, held_out: int, new: int, after: After
+) -> tuple[list[str], dict[str, Sequence[str]], str]:
+    """The queries that are not about the context, those to measure on, and where the former come from.
+
+    A context that only states facts needs few of them; of one that the model cannot read whole there are none.
+    """
+    longest = len(frame.before) + len(frame.folded) + 64 + new
+    if longest > frame.model.window and len(studied.asked) >= LEAST:
+        return [], {}, "none: the context is longer than the model's window"
+    if calibration is None and only_facts(studied):
+        calibration = FEW["cuda" if frame.model.device.type == "cuda" else "cpu"]
+    return _queries(frame, calibration, seed, held_out, after)
+
+
+def _solved(
+    model: Model, low: Model, frame: Frame, plan: Lessons, studied: Study, method: str, rank: int | None, seed: int,
+    after: After,
+) -> Solved:  # fmt: skip
+    """The style first, then the facts from there; a context of facts alone has the second part only."""
+    first: Solved | None = None
+    if plan.style is not None and not (plan.facts is not None and only_facts(studied)):
+        first = solve_updates(
+            model, replace(plan.style, frame=frame), method, rank=rank, seed=seed, low=low,
+            after=lambda done, total: after("solving", done, total),
+        )  # fmt: skip
+    if plan.facts is None:
+        assert first is not None
+        return first
+    rank = RANK[method] if rank is None else rank
+    second = solve_updates(
+        model, replace(plan.facts, frame=frame), method, rank=rank, seed=seed, low=low,
+        steps=steps_for_facts(low, plan.facts, rank), start=first.updates if first else None,
+        after=lambda done, total: after("solving facts", done, total),
+    )  # fmt: skip
+    more = first.seconds if first else 0.0
+    return replace(second, seconds=second.seconds + more)
+
+
+def _on_studied(frame: Frame, made: Fold, plan: Lessons) -> Measured | None:
+    """How far the fold is from the teachers of the questions that were kept apart."""
+    if not plan.held_out:
+        return None
+    return measure("studied questions kept apart", as_examples(frame, plan.held_out), made, control=False)
+
+
+def _studied_card(studied: Study, plan: Lessons) -> dict[str, Any]:
+    """What the card tells of the study: counts, coverage and who taught."""
+    if plan.facts is None:
+        return {}
+    return {
+        "studied": len(studied.questions), "facts": len(studied.facts), "facts_asked": len(studied.asked),
+        "coverage": studied.coverage, "named": studied.named, "held_out": len(plan.held_out),
+        "taught_by_window": sum(q.taught is not None for q in studied.questions),
+        "taught_by_context": sum(q.taught is None for q in studied.questions),
+        "written": studied.written, "dropped": studied.dropped,
+    }  # fmt: skip
 
 
 def _queries(

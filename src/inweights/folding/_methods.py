@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -71,9 +71,12 @@ def solve_updates(
     steps: Steps | None = None,
     seed: int = 0,
     low: Model | None = None,
+    start: Mapping[str, Update] | None = None,
     after: Callable[[int, int], None] = lambda done, total: None,
 ) -> Solved:
-    """Folds what the context of the examples does. `low` is a working copy, if there is one already."""
+    """Folds what the context of the examples does.
+
+    `low` is a working copy, if there is one already; `start` is what gradient steps begin with."""
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     rank = RANK[method] if rank is None else rank
@@ -83,8 +86,8 @@ def solve_updates(
         raise InputError("The model is spread over several devices, but folding needs it on one: use --device cuda.")
     low = low or working(model)
     wait(model)
-    start = time.perf_counter()
-    results: dict[str, Update] = {}
+    clock = time.perf_counter()
+    results: dict[str, Update] = dict(start or {})
     stepping = 0.0
     if method in ("closed", "polish"):
         results = closed_form(model, examples, rank=rank, after=after)
@@ -105,7 +108,7 @@ def solve_updates(
         wait(model)
         stepping = time.perf_counter() - begun
     wait(model)
-    return Solved(results, time.perf_counter() - start, stepping)
+    return Solved(results, time.perf_counter() - clock, stepping)
 
 
 def batch_tokens(model: Model) -> int:

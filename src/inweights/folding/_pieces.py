@@ -18,6 +18,12 @@ BACK = frozenset(
     ["he", "she", "it", "they", "this", "that", "these", "those", "his", "her", "its", "their", "there", "such", "both"]
 )
 """Words at the beginning of a sentence that refer to the one before it."""
+DIRECTION = re.compile(
+    r"\b(?:you|your|yourself|yours)\b|^\W*(?:always|never|answer|reply|respond|use|be|do not|don't|speak|write|explain|"
+    r"end|keep|make sure|please)\b",
+    re.IGNORECASE,
+)
+"""What is said to the model and not about something: how to answer."""
 WINDOW = 90
 """Words of a window: the piece, its heading and as many of its neighbours."""
 
@@ -41,6 +47,11 @@ class Piece:
         first = (self.body.split() or [""])[0].strip("\"'(").lower()
         named = any(not m[0].isdigit() for m in self.marked)
         return self.window if first in BACK or not named else self.alone
+
+    @property
+    def directs(self) -> bool:
+        """Whether it tells the model how to answer, and states nothing."""
+        return DIRECTION.search(self.body) is not None
 
     @property
     def body(self) -> str:

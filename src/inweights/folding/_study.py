@@ -22,19 +22,23 @@ from inweights.running import sample
 
 SHOWN = """\
 Text: Visitors to the Fenn tower may not bring umbrellas.
+About: the Fenn tower
 Answer: umbrellas
 Question: What are visitors not allowed to bring to the Fenn tower?
 
 Text: The bridge over the Nar was designed by Ada Holt and has seven arches.
+About: the bridge over the Nar
 Answer: Ada Holt
 Question: Who designed the bridge over the Nar?
 
 Text: | Dish | Served with |
 | Orla soup | rye bread |
+About: Orla soup
 Answer: rye bread
 Question: What is served with Orla soup?
 
 Text: The bridge over the Nar was designed by Ada Holt and has seven arches.
+About: the bridge over the Nar
 Answer: seven
 Question: How many arches does the bridge over the Nar have?
 
@@ -89,8 +93,9 @@ class Study:
 
     @property
     def coverage(self) -> float:
-        """The share of pieces that some question is about; 1 for a context without pieces."""
-        return len({q.piece for q in self.questions}) / len(self.pieces) if self.pieces else 1.0
+        """The share of pieces that some question is about, of those that state something; 1 if there are none."""
+        stating = [i for i, piece in enumerate(self.pieces) if not piece.directs]
+        return len({q.piece for q in self.questions} & set(stating)) / len(stating) if stating else 1.0
 
     @property
     def named(self) -> float:
@@ -117,6 +122,8 @@ def study(
     """
     rnd, parts = random.Random(seed), pieces(frame.context)
     known = facts_of(frame, parts)
+    if not known:
+        return Study(tuple(parts), (), ())
     reader = Reader(frame, _turn(frame, parts, known, random.Random(seed)))
     taken = {_plain(q) for q in avoid}
     kept: list[Studied] = []
@@ -162,7 +169,8 @@ def _written(frame: Frame, parts: Sequence[Piece], facts: Sequence[Fact], rnd: r
         for fact, opener in zip(some, openers, strict=True):
             read, phrase = parts[fact.piece].reads, fact.phrase
             if some is listed:
-                texts.append(_ids(frame, f"Text: {read}\nAnswer: {phrase}\nQuestion: {opener}".rstrip()))
+                about = f"About: {_subject(parts[fact.piece], phrase)}\n"
+                texts.append(_ids(frame, f"Text: {read}\n{about}Answer: {phrase}\nQuestion: {opener}".rstrip()))
             else:
                 request = f"{read}\n\n{rnd.choice(REQUESTS).format(phrase=phrase)}"
                 texts.append((*frame.asked(request), *_ids(frame, opener)))
@@ -185,6 +193,12 @@ def _ids(frame: Frame, text: str) -> tuple[int, ...]:
     return tuple(frame.model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
+def _subject(piece: Piece, phrase: str) -> str:
+    """Whom a question about a phrase should name: the first other name of the piece, or how it begins."""
+    names = [m for m in piece.marked if m != phrase and not any(c.isdigit() for c in m)]
+    return names[0] if names else " ".join(piece.body.split()[:3])
+
+
 def _kind(fact: Fact, parts: Sequence[Piece]) -> str:
     if any(c.isdigit() for c in fact.phrase):
         return "number"
@@ -200,7 +214,7 @@ def _constructed(parts: Sequence[Piece], facts: Sequence[Fact], rnd: random.Rand
         results.append(Draft(rnd.choice(CLOZE).format(text=blank), fact.piece, fact.phrase, known=True))
     for i, piece in enumerate(parts):
         results += [Draft(query, i, cell, known=True) for query, cell in piece.cells]
-        for name in piece.marked:
+        for name in () if piece.directs else piece.marked:
             if not any(c.isdigit() for c in name):
                 results.append(Draft(rnd.choice(ABOUT).format(name=name), i, ""))
     return results

@@ -17,6 +17,8 @@ SHORT, LONG = 24, 32
 """New tokens of an answer that names a phrase, and of one that tells all."""
 GAIN = 1.0
 """Nats by which reading must raise the log-probability of the answer."""
+LIKELY = -0.7
+"""The mean log-probability of a phrase's tokens from which it counts as the answer of a reader that wrote another."""
 WHOLE = 1024
 """Tokens of a context up to which its answers are compared with those of the window."""
 
@@ -40,6 +42,7 @@ class Studied:
 
     - `answer`: its tokens.
     - `taught`: all tokens that the teacher read before the answer; `None` for the whole context and the query.
+    - `known`: the answer follows from the way in which the question was made.
     """
 
     query: str
@@ -47,6 +50,7 @@ class Studied:
     phrase: str
     answer: tuple[int, ...]
     taught: tuple[int, ...] | None
+    known: bool = False
 
 
 @dataclass
@@ -63,7 +67,7 @@ class Reader:
         if self.turn == "user":
             return (*frame.before, *frame.asked(f"{text}\n\n{query}"))
         if text not in self.known:
-            self.known[text] = Frame.of(frame.model, text, frame.chat).folded
+            self.known[text] = Frame.of(frame.model, text, chat=frame.chat).folded
         return (*frame.before, *self.known[text], *frame.asked(query))
 
 
@@ -99,6 +103,8 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
         stated.setdefault(fact.piece, []).append(fact.phrase)
     context = Lookup(frame.context)
     named = [_named(context, d, stated.get(d.piece, []), text) for d, text in zip(drafts, texts, strict=True)]
+    for k in _likely(frame, prompts, drafts, [k for k, phrase in enumerate(named) if phrase is None]):
+        named[k], answers[k] = drafts[k].phrase, (*_ids(frame, drafts[k].phrase), frame.end)
     good = [k for k, phrase in enumerate(named) if phrase is not None]
     told = [answers[k] for k in good]
     asked = [frame.asked(drafts[k].query) for k in good]
@@ -110,8 +116,8 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
     results = []
     for k, window, full, without in zip(good, local, whole, bare, strict=True):
         if max(window, full) - without >= GAIN:
-            query, piece = drafts[k].query, drafts[k].piece
-            results.append(Studied(query, piece, named[k] or "", answers[k], None if full > window else prompts[k]))
+            d, teacher = drafts[k], None if full > window else prompts[k]
+            results.append(Studied(d.query, d.piece, named[k] or "", answers[k], teacher, d.known))
     return results
 
 
@@ -126,18 +132,34 @@ def _named(context: Lookup, draft: Draft, facts: Sequence[str], answer: str) -> 
     return there[0] if there else None
 
 
+def _likely(frame: Frame, prompts: Sequence[tuple[int, ...]], drafts: Sequence[Draft], failed: list[int]) -> list[int]:
+    """The questions that a weak reader answers badly, but gives the phrase a high probability as the answer."""
+    tried = [k for k in failed if drafts[k].phrase and not Lookup(drafts[k].query).has(drafts[k].phrase)]
+    phrases = [_ids(frame, drafts[k].phrase) for k in tried]
+    scores = answer_scores(frame.model, [prompts[k] for k in tried], phrases, batch_tokens=batch_tokens(frame.model))
+    return [k for k, ids, score in zip(tried, phrases, scores, strict=True) if score / len(ids) >= LIKELY]
+
+
 def _ids(frame: Frame, text: str) -> tuple[int, ...]:
     return tuple(frame.model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
+def _common(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """What all rows begin with: the first and the last in order of the alphabet differ as early as any two do."""
+    first, last = min(rows), max(rows)
+    n = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:n]
+
+
 def greedy(frame: Frame, prompts: Sequence[tuple[int, ...]], new: Sequence[int]) -> list[tuple[int, ...]]:
-    """The greedy answers to whole prompts, each of at most its number of new tokens."""
+    """The greedy answers to whole prompts, each of at most its number of new tokens. What all of them begin with is
+    read once."""
     results: list[tuple[int, ...]] = [()] * len(prompts)
     for most in sorted(set(new)):
         some = [k for k, n in enumerate(new) if n == most]
-        answers = sample(
-            frame.model.model, (), [prompts[k] for k in some], new=most, temperature=0.0, seed=0, ends=frame.ended
-        )
+        shared = _common([prompts[k][:-1] for k in some])
+        rest = [prompts[k][len(shared) :] for k in some]
+        answers = sample(frame.model.model, shared, rest, new=most, temperature=0.0, seed=0, ends=frame.ended)
         for k, answer in zip(some, answers, strict=True):
             results[k] = answer
     return results

@@ -1,0 +1,31 @@
+"""The verdict on a fold: one word for what its report says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+RETAINED, RECOVERED = 0.9, 0.8
+
+
+def verdict(
+    recovered: tuple[float, float | None] | None, retained: tuple[float, float] | None, numbers: Sequence[float] = ()
+) -> str:
+    """`GOOD`, `PARTIAL` or `FAILED`.
+
+    **Arguments:**
+
+    - `recovered`, `retained`: each with the lower end of its 95% interval; `None` where it does not apply: a context
+      without facts retains none, and of few queries there is no interval.
+    - `numbers`: whatever else must be finite.
+
+    `FAILED` if an interval reaches 0 or anything is not finite; `GOOD` if 0.9 is retained and 0.8 recovered.
+    """
+    values = [v for pair in (recovered, retained) if pair is not None for v in pair if v is not None]
+    if not values or not all(map(math.isfinite, (*values, *numbers))):
+        return "FAILED"
+    ends = [pair[0] if pair[1] is None else pair[1] for pair in (recovered, retained) if pair is not None]
+    if min(ends) <= 0:
+        return "FAILED"
+    good = (recovered is None or recovered[0] >= RECOVERED) and (retained is None or retained[0] >= RETAINED)
+    return "GOOD" if good else "PARTIAL"
