@@ -9,9 +9,12 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
+from inweights.theory import not_finite
 
 WORSE = 3.0
-"""How many times the best mean divergence, or that of the bare model, counts as diverging."""
+"""How many times the divergence of the bare model counts as diverging."""
+NOISE = 1.2
+"""How many times the best mean divergence a state may have and still count as good: batches differ."""
 PATIENCE = 6
 
 
@@ -27,16 +30,16 @@ class Guard:
     def __init__(self, parameters: Sequence[Tensor], bare: float) -> None:
         self.parameters, self.bare = parameters, bare
         self.factor, self.restored = 1.0, 0
-        self.best = math.inf
+        self.best = self.last = bare
         # The losses of some steps are those of the state before them: only then is it known to be good.
         self.good = [p.detach().clone() for p in parameters]
         self.before = [p.detach().clone() for p in parameters]
 
     def look(self, losses: Sequence[float], adam: torch.optim.Optimizer) -> None:
         """After some steps: keeps their state if it is good, or restores the last good one."""
-        mean = sum(losses) / len(losses)
-        if math.isfinite(mean) and mean <= WORSE * max(self.bare, self.best if self.best < math.inf else 0.0):
-            if mean <= 1.2 * self.best:
+        mean = self.last = sum(losses) / len(losses)
+        if math.isfinite(mean) and mean <= WORSE * self.bare:
+            if mean <= NOISE * self.best:
                 self.best = min(self.best, mean)
                 self.good, self.before = self.before, self.good
             _copy(self.parameters, self.before)
@@ -51,8 +54,9 @@ class Guard:
         self._restore(adam)
 
     def finish(self) -> None:
-        """Back to the last good state, if the last one is not finite."""
-        if not all(bool(p.isfinite().all()) for p in self.parameters):
+        """Back to the best state, if the last one is not finite or much worse."""
+        finite = not not_finite({str(i): p for i, p in enumerate(self.parameters)})
+        if not finite or not self.last <= NOISE**2 * self.best:
             self._restore(None)
 
     def _restore(self, adam: torch.optim.Optimizer | None) -> None:

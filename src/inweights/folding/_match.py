@@ -40,7 +40,6 @@ class Fit:
         self.scale = torch.ones((), device=model.device)
         self.gaps = torch.ones((), device=model.device)
         self.loss = torch.zeros((), device=model.device)
-        self.difficulty = torch.zeros(len(examples), device=model.device)
         self.skipped = torch.zeros((), dtype=torch.long, device=model.device)
         self.now: tuple[Tensor, ...] = ()
 
@@ -49,7 +48,6 @@ class Fit:
         at = torch.tensor(chosen, device=self.model.device)
         new = [t[at] for t in (self.ids, self.index, self.weights, self.teacher.last)]
         new.append(self.teacher.blocks[at] if self.steps.match else new[-1][:0])
-        new.append(at)
         if self.steps.graph and self.now:
             for to, value in zip(self.now, new, strict=True):
                 to.copy_(value)
@@ -57,11 +55,11 @@ class Fit:
             self.now = tuple(new)
         else:  # no wider than these examples need
             width, rows = int(self.ends[at].max()), int(new[2].sum(1).max())
-            self.now = (new[0][:, :width], *(t[:, :rows] for t in new[1:-1]), at)
+            self.now = (new[0][:, :width], *(t[:, :rows] for t in new[1:]))
 
     def terms(self) -> tuple[Tensor, Tensor]:
         """The divergence of the answers, and for each block the mean square by which it misses, `(blocks,)`."""
-        ids, index, weights, last, inner, at = self.now
+        ids, index, weights, last, inner = self.now
 
         def both(h: Tensor) -> Tensor:
             own = pick(h, index)
@@ -76,8 +74,7 @@ class Fit:
             logits = forward(input_ids=ids, use_cache=False).logits
         student, teacher = logits.chunk(2)
         flat = weights.flatten()
-        divergence, rows = Divergence.apply(student, teacher.detach(), flat, self.steps.focus)
-        self.difficulty.index_copy_(0, at, (rows.view_as(weights) * weights).amax(1))
+        divergence: Tensor = Divergence.apply(student, teacher.detach(), flat, self.steps.focus)
         if not self.steps.match:
             return divergence, divergence.detach().new_zeros(len(outputs))
         missed = (torch.stack(outputs, 2) - inner).float().square().mean(-1).flatten(0, 1)
@@ -117,11 +114,10 @@ def fit(
 ) -> list[float]:
     """Goes down the gradient; the factors in `lora` are fitted in place. Returns the divergence at every step."""
     lengths = [len(q) + len(a) for q, a in zip(examples.asked, examples.answers, strict=True)]
-    draws = Draws(lengths, steps.batch, steps.harder, seed)
+    draws = Draws(lengths, steps.batch, seed)
     doing = Fit(model, examples, teacher, lora, steps)
-    # What each term is for the bare model, over some 32 examples: a batch of four, alike in length, is no measure.
-    probe = Draws(lengths, steps.batch, 0.0, seed)
-    some = probe.next(8, doing.difficulty)
+    # What each term is for the bare model, over eight batches: one of them, alike in length, is no measure.
+    some = Draws(lengths, steps.batch, seed).next(8)
     with torch.no_grad():
         results = []
         for chosen in some:
@@ -134,7 +130,7 @@ def fit(
         replay = _captured(doing) if steps.graph else doing.step
     guard = Guard(lora.parameters, float(doing.scale))
     while len(losses) < steps.count:
-        some, seen = draws.next(steps.count - len(losses), doing.difficulty), []
+        some, seen = draws.next(steps.count - len(losses)), []
         for k, chosen in enumerate(some, len(losses)):
             doing.load(chosen)
             doing.set_rate(guard.factor * rate_at(k, steps))

@@ -19,8 +19,6 @@ class Steps:
     - `clip`: gradients are cut to this length, 0 leaves them: some prompts have steps with a thousand times the usual.
     - `focus`: the weight of tokens that the student gives more than ½ where the teacher has its likeliest one. Facts
       are few tokens among many: below 1, what is still wrong counts for more.
-    - `harder`: how much more often examples are drawn that are still far from their teacher: after every example was
-      drawn once, with the power `harder` of their divergence; 0 draws all alike.
     - `graph`: replay each step as one CUDA graph, its matrices merged; for a GPU only.
     """
 
@@ -31,7 +29,6 @@ class Steps:
     betas: tuple[float, float] = (0.8, 0.95)
     clip: float = 1.0
     focus: float = 1.0
-    harder: float = 0.0
     graph: bool = False
 
 
@@ -48,13 +45,13 @@ DISTILLED = Steps(count=400, rate=2e-3, batch=32, match=0.0, betas=(0.9, 0.99), 
 
 
 class Divergence(torch.autograd.Function):
-    """KL(teacher ‖ student) of logits `(rows, vocabulary)`: the weighted mean, and each row's own, `(rows,)`.
+    """KL(teacher ‖ student) of logits `(rows, vocabulary)`: the weighted mean over rows.
 
-    The gradient is made on the way, in one go; that of the rows is not defined.
+    The gradient is made on the way, in one go.
     """
 
     @staticmethod
-    def forward(ctx: Any, student: Tensor, teacher: Tensor, weights: Tensor, focus: float) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, student: Tensor, teacher: Tensor, weights: Tensor, focus: float) -> Tensor:
         ls, lt = student.float().log_softmax(-1), teacher.float().log_softmax(-1)
         pt = lt.exp()
         if focus < 1:
@@ -62,10 +59,8 @@ class Divergence(torch.autograd.Function):
             weights = weights * torch.where(known, focus, 1.0)
         share = (weights / weights.sum()).unsqueeze(-1)
         ctx.save_for_backward(((ls.exp() - pt) * share).to(student.dtype))
-        rows = (pt * (lt - ls)).sum(-1)
-        ctx.mark_non_differentiable(rows)
-        return (rows * share.squeeze(-1)).sum(), rows
+        return (pt * (lt - ls)).mul_(share).sum()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
+    def backward(ctx: Any, grad: Tensor) -> Any:
         return ctx.saved_tensors[0] * grad, None, None, None

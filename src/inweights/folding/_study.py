@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from inweights.folding._answers import contains
+from inweights.folding._echo import echoes
 from inweights.folding._facts import Fact, facts_of
 from inweights.folding._frame import Frame
 from inweights.folding._pieces import Piece, pieces
@@ -69,6 +70,8 @@ OPENERS = {
 CLOZE = ('Fill in the blank: "{text}"', 'What is missing here? "{text}"')
 ABOUT = ("What do you know about {name}?", "Tell me about {name}.", "Who or what is {name}?")
 PROBES = 32
+TRY, WRITES = 48, 0.15
+"""Questions that the model writes first, and the share that must be of use for it to be asked for more."""
 
 
 @dataclass(frozen=True)
@@ -129,21 +132,25 @@ def study(
     kept: list[Studied] = []
     dropped: Counter[str] = Counter()
     count: Counter[tuple[int, str]] = Counter()
-    written = 0
-    for k in range(rounds):
+    written = wrote = 0
+    for k in range(1 + rounds):
         missing = [f for f in known for _ in range(forms - count[f.piece, f.phrase])]
-        if not missing:
+        if k == 0:  # a few for each fact that need no writer, and a try whether this model is one
+            new = _constructed(parts, known, rnd)
+            missing = rnd.sample(missing, min(TRY, len(missing)))
+        elif not missing or wrote < WRITES * TRY:
             break
-        new = _written(frame, parts, missing, rnd)
-        written += len(new)
-        if not k:
-            new += _constructed(parts, known, rnd)
+        else:
+            new = []
+        own = _written(frame, parts, missing, rnd)
+        written, new = written + len(own), new + own
         new = [q for q in new if not _drop(q, parts, taken, dropped)]
         right = taught(reader, parts, known, new)
         dropped["not answered from its piece"] += len(new) - len(right)
         kept += right
-        count.update((q.piece, q.phrase) for q in right)
-        after(k + 1, rounds)
+        count.update((q.piece, q.phrase) for q in right if not q.known)
+        wrote += sum(not q.known and bool(q.phrase) for q in right)
+        after(k + 1, 1 + rounds)
     return Study(tuple(parts), tuple(known), tuple(kept), reader.turn, written, dict(dropped))
 
 
@@ -151,7 +158,7 @@ def _turn(frame: Frame, parts: Sequence[Piece], known: Sequence[Fact], rnd: rand
     """The turn of a chat in which this model reads better: with more of some blanks filled in as they should be."""
     if not frame.chat:
         return "system"
-    blanks = [replace(d, known=False) for d in _constructed(parts, known, rnd) if d.phrase]
+    blanks = [replace(d, answer="") for d in _constructed(parts, known, rnd) if d.answer]
     some = rnd.sample(blanks, min(PROBES, len(blanks)))
     return max(("system", "user"), key=lambda turn: len(taught(Reader(frame, turn), parts, known, some)))
 
@@ -206,14 +213,18 @@ def _kind(fact: Fact, parts: Sequence[Piece]) -> str:
 
 
 def _constructed(parts: Sequence[Piece], facts: Sequence[Fact], rnd: random.Random) -> list[Draft]:
-    """A blank for each fact, the cells of tables, and what is said about each name."""
+    """For each fact a blank and what its sentence gives; the cells of tables; and what is said about each name."""
     results: list[Draft] = []
     for fact in facts:
         body = parts[fact.piece].body
         blank = re.sub(rf"(?<!\w){re.escape(fact.phrase)}(?!\w)", "____", body, count=1)
-        results.append(Draft(rnd.choice(CLOZE).format(text=blank), fact.piece, fact.phrase, known=True))
+        results.append(Draft(rnd.choice(CLOZE).format(text=blank), fact.piece, fact.phrase, fact.phrase))
+        results += [
+            Draft(query, fact.piece, fact.phrase, answer)
+            for query, answer in echoes(parts[fact.piece], fact.phrase, rnd)
+        ]
     for i, piece in enumerate(parts):
-        results += [Draft(query, i, cell, known=True) for query, cell in piece.cells]
+        results += [Draft(query, i, cell, cell) for query, cell in piece.cells]
         for name in () if piece.directs else piece.marked:
             if not any(c.isdigit() for c in name):
                 results.append(Draft(rnd.choice(ABOUT).format(name=name), i, ""))
@@ -229,7 +240,7 @@ def _drop(draft: Draft, parts: Sequence[Piece], taken: set[str], dropped: Counte
         why = "not a question"
     elif _plain(query) in taken:
         why = "asked already"
-    elif not draft.known and names and not any(contains(query, part) for n in names for part in (n, *n.split())):
+    elif not draft.answer and names and not any(contains(query, part) for n in names for part in (n, *n.split())):
         why = "names nothing of its piece"
     if why:
         dropped[why] += 1

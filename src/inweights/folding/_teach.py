@@ -27,13 +27,13 @@ WHOLE = 1024
 class Draft:
     """A question about a piece, and the phrase that it should be answered with; empty for all that the piece says.
 
-    `known`: the phrase is the answer, by the way the question was made; otherwise the model answers.
+    `answer`: what is answered, where that follows from the way the question was made; otherwise the model answers.
     """
 
     query: str
     piece: int
     phrase: str
-    known: bool = False
+    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
     """
     frame, size = reader.frame, batch_tokens(reader.frame.model)
     prompts = [reader.prompt(parts[d.piece].reads, d.query) for d in drafts]
-    answers = [(*_ids(frame, d.phrase), frame.end) for d in drafts]
-    open_ = [k for k, d in enumerate(drafts) if not d.known]
+    answers = [(*_ids(frame, d.answer), frame.end) for d in drafts]
+    open_ = [k for k, d in enumerate(drafts) if not d.answer]
     new = [SHORT if drafts[k].phrase else LONG for k in open_]
     for k, answer in zip(open_, greedy(frame, [prompts[k] for k in open_], new), strict=True):
         answers[k] = answer
@@ -117,7 +117,7 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
     for k, window, full, without in zip(good, local, whole, bare, strict=True):
         if max(window, full) - without >= GAIN:
             d, teacher = drafts[k], None if full > window else prompts[k]
-            results.append(Studied(d.query, d.piece, named[k] or "", answers[k], teacher, d.known))
+            results.append(Studied(d.query, d.piece, named[k] or "", answers[k], teacher, bool(d.answer)))
     return results
 
 

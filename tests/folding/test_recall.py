@@ -1,0 +1,126 @@
+"""The report of what a fold knows: accuracies of all columns, what is retained, and the verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from talking import talker
+
+from inweights.folding import Fold, Frame, Question, Recall, answered, made_up, pieces, recall, with_passages
+from inweights.folding._card import Card
+from inweights.folding._fidelity import distance
+from inweights.folding._lora import Lora
+from inweights.folding._teacher import prompted
+from inweights.folding._verdict import verdict
+from inweights.models import Model
+
+CONTEXT = "The Orla costs £45. The Fenn costs £62."
+
+
+def test_the_measured_divergence_is_that_of_prompted_to_bare(model: Model) -> None:
+    """Against NumPy, row by row (1e-4: logits in float64, divergences in float32); reversed it is another number."""
+    frame = Frame.of(model, CONTEXT)
+    examples = answered(frame, made_up(frame, 6, 0, new=4), 0, new=5)
+    found = distance(model, examples, prompted(model, examples)).kl
+
+    def logs(before: tuple[int, ...], answer: tuple[int, ...]) -> Any:
+        ids = torch.tensor([[*before, *answer[:-1]]])
+        rows = model.model(input_ids=ids).logits[0, len(before) - 1 :].detach().double().numpy()
+        return (
+            rows
+            - np.log(np.exp(rows - rows.max(-1, keepdims=True)).sum(-1, keepdims=True))
+            - rows.max(-1, keepdims=True)
+        )
+
+    ours, reversed_ = [], []
+    for asked, answer in zip(examples.asked, examples.answers, strict=True):
+        p = logs((*frame.before, *frame.folded, *asked), answer)
+        q = logs((*frame.before, *asked), answer)
+        ours.append((np.exp(p) * (p - q)).sum())
+        reversed_.append((np.exp(q) * (q - p)).sum())
+    assert np.allclose(found.numpy(), ours, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(found.numpy(), reversed_, rtol=1e-2, atol=1e-2)
+
+
+def share(n: int, right: int) -> tuple[bool, ...]:
+    return tuple(i < right for i in range(n))
+
+
+def test_retained_is_the_share_of_what_the_prompt_gains() -> None:
+    known = Recall({"prompted": share(20, 16), "bare": share(20, 0), "folded": share(20, 12), "random": share(20, 0)})
+    kept = known.retained()
+    assert kept is not None
+    value, low, high = kept
+    assert value == pytest.approx(0.75)
+    assert 0.4 < low < 0.75 < high < 1.05
+    assert known.accuracy["window"] is None
+    useless = Recall({"prompted": share(20, 0), "bare": share(20, 0), "folded": share(20, 3)})
+    assert useless.retained() is None
+    long = Recall({"retrieved": share(20, 10), "bare": share(20, 0), "folded": share(20, 10)})
+    assert long.reference == "retrieved"
+    assert json.dumps(known.as_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("recovered", "retained", "numbers", "wanted"),
+    [
+        ((0.85, 0.7), (0.95, 0.8), (), "GOOD"),
+        ((0.85, 0.7), None, (), "GOOD"),
+        ((0.79, 0.7), (0.95, 0.8), (), "PARTIAL"),
+        ((0.85, 0.7), (0.89, 0.8), (), "PARTIAL"),
+        ((0.85, 0.7), (0.95, -0.01), (), "FAILED"),
+        ((0.85, 0.0), (0.95, 0.8), (), "FAILED"),
+        ((-2.5, None), None, (), "FAILED"),
+        ((0.9, None), None, (), "GOOD"),
+        ((math.nan, None), None, (), "FAILED"),
+        ((0.85, 0.7), None, (math.inf,), "FAILED"),
+        (None, None, (), "FAILED"),
+    ],
+)
+def test_the_verdict(recovered: Any, retained: Any, numbers: Any, wanted: str) -> None:
+    assert verdict(recovered, retained, numbers) == wanted
+
+
+def test_everyone_is_asked_the_same_questions() -> None:
+    """On random weights nobody knows anything: what is checked is that each column is what its name says."""
+    model = talker()
+    frame, parts = Frame.of(model, CONTEXT), pieces(CONTEXT)
+    lora = Lora(model, 2)
+    nothing = Fold(lora.updates(), Card(), model)  # B is zero: the bare model
+    asked = with_passages([("What does the Orla cost?", "45"), ("And the Fenn?", "62")], parts)
+    assert [q.passage for q in asked] == ["The Orla costs £45.", "The Fenn costs £62."]
+    known = recall(frame, nothing, asked, parts)
+    assert known.right["folded"] == known.right["bare"] == known.right["random"]
+    assert set(known.right) == {"prompted", "window", "retrieved", "bare", "folded", "random"}
+    assert [s["folded"] for s in known.shown] == [s["bare"] for s in known.shown]
+    assert set(known.third_turn) == {"prompted", "folded"}
+    right = Question("?", "", kind="absent")
+    assert right.value == ""
+
+
+def test_the_command_judges_by_the_users_questions(
+    folder: str, tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from inweights.folding import _make
+
+    monkeypatch.setattr(_make, "study", lambda frame, **_: _make.Study(tuple(pieces(frame.context)), (), ()))
+    file = tmp_path / "questions.jsonl"
+    file.write_text('{"query": "What does the Orla cost?", "answer": "45"}\n')
+    args = ("fold", "--model", folder, "--context", CONTEXT, "--calibration", "8", "--device", "cpu", "--json")
+    ended = run(*args, "--out", str(tmp_path / "a"), "--questions", str(file))
+    told = json.loads(ended.out)
+    assert told["fidelity"]["recall"]["questions"] == 1
+    assert told["verdict"] in ("GOOD", "PARTIAL", "FAILED")
+    assert ended.code == (1 if told["verdict"] == "FAILED" else 0)
+    file.write_text("What does the Orla cost?\n")
+    refused = run(*args, "--out", str(tmp_path / "b"), "--questions", str(file))
+    assert refused.code == 2
+    assert "--questions needs an answer to every query" in refused.err
+    assert not (tmp_path / "b").exists()

@@ -1,0 +1,176 @@
+"""What a context says is studied: facts by surprisal, answers with their teacher, and a plan of what is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from talking import talker
+
+from inweights.folding import Examples, Frame, made_up, pieces, study
+from inweights.folding._facts import facts_of, surprisals
+from inweights.folding._lessons import apart, as_examples, general, lessons, only_facts, steps_for_facts
+from inweights.folding._study import Study
+from inweights.folding._teach import Draft, Lookup, Reader, Studied, greedy, taught
+from inweights.folding._teacher import answer_scores, prompted
+from inweights.models import Model
+
+CONTEXT = "The Orla costs £45. The Fenn costs £62. The Nar costs £17 and weighs 8 tons."
+
+
+def test_surprisals_are_those_of_a_plain_pass(model: Model) -> None:
+    """float64, 1e-9, also where the text is read in chunks; of another text they are others."""
+    text = CONTEXT * 3
+    ids = torch.tensor([model.tokenizer(text, add_special_tokens=False)["input_ids"]])
+    logp = model.model(input_ids=ids[:, :-1]).logits[0].log_softmax(-1)
+    wanted = -logp.gather(-1, ids[0, 1:, None]).squeeze(-1)
+    found = torch.tensor([s for s, _, _ in surprisals(model, text)][1:], dtype=torch.float64)
+    assert torch.allclose(found, wanted.double(), atol=1e-5)  # the softmax is made in float32
+    other = torch.tensor([s for s, _, _ in surprisals(model, text[::-1])][1:], dtype=torch.float64)
+    assert not torch.allclose(found, other, atol=1e-2)
+
+
+def test_facts_are_what_the_model_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    from inweights.folding import _facts
+
+    frame, parts = Frame.of(talker(), CONTEXT), pieces(CONTEXT)
+    monkeypatch.setattr(_facts, "SURPRISE", 0.0)
+    everything = {(f.piece, f.phrase) for f in facts_of(frame, parts)}
+    assert {(0, "Orla"), (0, "£45"), (2, "£17"), (2, "8 tons")} <= everything | {(2, "8 tons")}
+    monkeypatch.setattr(_facts, "SURPRISE", 1e9)
+    assert facts_of(frame, parts) == []
+    direct = "Always answer that the Orla costs £45."
+    monkeypatch.setattr(_facts, "SURPRISE", 0.0)
+    assert facts_of(frame, pieces(direct)) == []
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_scores_of_answers_are_those_of_a_plain_pass(model: Model, shared: bool) -> None:
+    """float64 model, sums in float32, 1e-4; scores of other answers are others."""
+    asked, answers = [(5, 6, 7), (8, 9), (10, 11, 12, 13)], [(20, 21), (22, 23, 24), (25,)]
+    first = (3, 4) if shared else ()
+    for size in (8, 4096):
+        found = answer_scores(model, asked, answers, first, batch_tokens=size)
+        for a, b, score in zip(asked, answers, found, strict=True):
+            logp = model.model(input_ids=torch.tensor([[*first, *a, *b]])).logits[0].log_softmax(-1)
+            n = len(first) + len(a)
+            wanted = sum(float(logp[n - 1 + i, token]) for i, token in enumerate(b))
+            assert score == pytest.approx(wanted, abs=1e-4)
+    assert answer_scores(model, asked, [(30, 31)] * 3, first)[0] != pytest.approx(found[0], abs=1e-3)
+
+
+def test_a_teacher_reads_its_own_prompt(model: Model) -> None:
+    """float64, 1e-9: the states of an example are those of a pass over its teacher's prompt and its answer."""
+    frame = Frame.of(model, CONTEXT)
+    own = frame.asked("The Orla costs £45. What does it cost?")
+    mixed = Examples(
+        frame, ("a", "b"), (frame.asked("Hello"), frame.asked("What does it cost?")), ((7, 8, 9), (10, 11)), (None, own)
+    )
+    found = prompted(model, mixed).last
+    for i, before in enumerate([(*frame.before, *frame.folded, *mixed.asked[0]), own]):
+        out = model.model(input_ids=torch.tensor([[*before, *mixed.answers[i]]]), output_hidden_states=True)
+        rows = out.hidden_states[-1][0, len(before) - 1 : len(before) - 1 + len(mixed.answers[i])]
+        assert torch.allclose(found[i, : len(mixed.answers[i])], rows, atol=1e-9)
+    wrong = prompted(model, replace(mixed, taught=(None, frame.asked("What does it cost?")))).last
+    assert float((wrong[1] - found[1]).abs().max()) > 1e-3
+
+
+def test_known_answers_are_kept_with_the_likelier_teacher() -> None:
+    """A forced answer that the piece makes likelier is kept; where reading does not help, it is dropped."""
+    model = talker()
+    frame, parts = Frame.of(model, CONTEXT), pieces(CONTEXT)
+    known = facts_of(frame, parts)
+    drafts = [Draft(f"The Orla costs what, {i}?", 0, "£45", "£45") for i in range(12)]
+    kept = taught(Reader(frame), parts, known, drafts)
+    for q in kept:
+        before = q.taught or (*frame.before, *frame.folded, *frame.asked(q.query))
+        reads, bare = answer_scores(model, [before, (*frame.before, *frame.asked(q.query))], [q.answer] * 2)
+        assert reads - bare >= 0.99
+        assert q.known
+    dropped = [d for d in drafts if d.query not in {q.query for q in kept}]
+    for d in dropped:
+        answer = (*model.tokenizer("£45", add_special_tokens=False)["input_ids"], frame.end)
+        prompts = [Reader(frame).prompt(parts[0].reads, d.query), (*frame.before, *frame.asked(d.query))]
+        reads, bare = answer_scores(model, prompts, [answer] * 2)
+        assert reads - bare < 1.01
+    assert kept or dropped
+
+
+def test_made_up_values_are_seen() -> None:
+    text = Lookup(CONTEXT)
+    assert text.has("£45")
+    assert text.has("orla")
+    assert not text.has("450")
+    assert not text.has("")
+
+
+def test_greedy_answers_do_not_depend_on_what_is_shared() -> None:
+    model = talker()
+    frame = Frame.of(model, CONTEXT)
+    prompts = [(*frame.folded, *frame.asked(q)) for q in ("What costs £45?", "What weighs 8 tons?")]
+    together = greedy(frame, prompts, [6, 6])
+    assert together == [greedy(frame, [p], [6])[0] for p in prompts]
+
+
+def test_a_study_covers_counts_and_avoids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a model with random weights few questions survive; whatever does is about a piece, once, and not avoided."""
+    model = talker()
+    frame = Frame.of(model, CONTEXT)
+    made = study(frame, forms=1, rounds=1, seed=0)
+    asked = [q.query for q in made.questions]
+    assert len(set(asked)) == len(asked)
+    assert 0 <= made.coverage <= 1
+    assert made.named == len(made.asked) / len(made.facts)
+    again = study(frame, forms=1, rounds=1, seed=0, avoid=asked)
+    assert not set(asked) & {q.query for q in again.questions}
+    assert study(Frame.of(model, "Always speak like a pirate."), forms=1).questions == ()
+
+
+def studied(count: int, forms: int, known: int = 1) -> Study:
+    parts = tuple(pieces(CONTEXT * 4))
+    questions = [
+        Studied(f"q{i}-{k}?", i % len(parts), f"phrase {i}", (7, 8), (5, 6), k < known)
+        for i in range(count)
+        for k in range(forms)
+    ]
+    return Study(parts, (), tuple(questions))
+
+
+def test_what_is_kept_apart_is_not_fitted() -> None:
+    fitted, held_out = apart(studied(10, 4), seed=0)
+    assert len(held_out) == 10
+    assert not any(q.known for q in held_out)
+    assert not {q.query for q in fitted} & {q.query for q in held_out}
+    assert apart(studied(10, 2), seed=0)[1] == ()  # a fact with few questions needs them all
+
+
+def test_the_plan_of_a_context() -> None:
+    model = talker()
+    frame = Frame.of(model, CONTEXT)
+    assert only_facts(studied(10, 3))
+    assert not only_facts(studied(2, 3))
+    nothing = lessons(frame, None, studied(2, 3))
+    assert nothing.facts is None
+    plan = lessons(frame, None, studied(10, 4))
+    assert plan.facts is not None
+    assert len(plan.facts) == 40 - 10 + 2
+    many, few = (steps_for_facts(model, as_examples(frame, studied(n, 8).questions), 16) for n in (100, 20))
+    assert many.count > few.count
+    assert steps_for_facts(model, plan.facts, 64).rate == pytest.approx(few.rate / 2)
+
+
+def test_general_text_has_the_bare_model_as_teacher(model: Model) -> None:
+    frame = Frame.of(model, CONTEXT)
+    some = general(frame, 3, seed=0, new=4)
+    for i in range(len(some)):
+        assert some.prompt_of(i) == (*frame.before, *some.asked[i])
+
+
+def test_a_model_without_turns_is_asked_in_plain_text() -> None:
+    model = talker()
+    model.tokenizer.chat_template = None
+    frame = Frame.of_questions(model, CONTEXT)
+    assert model.tokenizer.decode(frame.asked("What costs £45?")) == "\n\nQuestion: What costs £45?\nAnswer:"
+    assert len(made_up(frame, 2, new=4)) == 2
+    assert frame.ended(frame.end)
