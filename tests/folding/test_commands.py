@@ -150,7 +150,7 @@ def test_generating_and_exporting_with_an_adapter(
         (("fold", "--context", "a", "--method", "mach", "--out", "X"), "did you mean match"),
         (("fold", "--context", "a", "--strength", "nan", "--out", "X"), "--strength is nan"),
         (("fold", "--context", "a", "--energy", "2", "--out", "X"), "--energy is 2"),
-        (("bench", "update", "--only", "pirate"), "--only chooses prompts"),
+        (("bench", "update", "--only", "pirate"), "--only is for the benchmarks fold and knowledge"),
         (("bench", "fold", "--only", "pirat"), "did you mean pirate"),
         (("fold", "--context", "a", "--dtype", "bfloat16", "--out", "X"), "float32"),
         (("fold", "--context", "@none.txt", "--out", "X"), "cannot be read"),

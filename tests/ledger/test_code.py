@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from made_up_trial import TRIAL
 
 Reach = Callable[..., tuple[str, str]]
 
@@ -98,24 +99,6 @@ def measure(trial):
     trial.draw()
     PHASES, PLAIN.go(), RAISED, ADDED, decorated()
     return (lambda: helper(trial))() + made_other.fit(1)
-"""
-
-TRIAL = """
-from dataclasses import dataclass
-
-@dataclass
-class Trial:
-    seed: int = 0
-
-    def draw(self):
-        return self.numbers(1)
-
-    def numbers(self, n):
-        return n
-
-    def trained(self, name):
-        from inweights.lab._read import read
-        return read(name)
 """
 
 CLAIM = "def claim(id, cost):\n    return lambda measure: measure\n"

@@ -6,26 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 
 import pytest
+from made_up_trial import TRIAL
 
 Reach = Callable[..., tuple[str, str]]
-
-TRIAL = """
-from dataclasses import dataclass
-
-@dataclass
-class Trial:
-    seed: int = 0
-
-    def draw(self):
-        return self.numbers(1)
-
-    def numbers(self, n):
-        return n
-
-    def trained(self, name):
-        from inweights.lab._read import read
-        return read(name)
-"""
 
 # A claim that reaches into other parts of the package, in the ways in which code does.
 FILES = {

@@ -13,6 +13,7 @@ BENCHES = {
     "update": "updates kept as factors, against dense matrices: time and memory",
     "trace": "the trajectory on SmolLM2 in packed pieces, against a run for each prefix",
     "fold": "one adapter for all queries, against 400 steps of context distillation: time and what is recovered",
+    "knowledge": "questions about a folded document, against the document in the prompt and distillation in equal time",
     "train": "steps of training a decoder at equal arithmetic, against the loop in common use",
     "predictors": "classical predictors on all prefixes at once, against the loops of public code",
     "generate": "patched generation on SmolLM2, against recomputing and against plain generation",

@@ -68,7 +68,7 @@ def run(only: tuple[str, ...] = (), folder: Path | None = None) -> Result:
         "inweights": __version__,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "code": _code(),
+        "code": code_hash(),
     }
     key = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()[:12]
     home = folder or cache() / "bench" / f"fold-{key}"
@@ -116,7 +116,7 @@ def _measured_before(path: Path) -> dict[str, Any]:
     return result
 
 
-def _code() -> str:
+def code_hash() -> str:
     """A hash of the measured code, for the cache key."""
     digest = hashlib.sha256()
     for room, pattern in (

@@ -13,8 +13,10 @@ from inweights.cli._output import Json, emit, say, table
 def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark; `list` shows them.", metavar="NAME")] = "list",
     only: Annotated[
-        list[str] | None, typer.Option(help="Only this prompt of `fold`; repeatable.", metavar="PROMPT")
+        list[str] | None,
+        typer.Option(help="Only this prompt of `fold`, or number of facts of `knowledge`; repeatable.", metavar="X"),
     ] = None,
+    model: Annotated[str, typer.Option(help="The model of `knowledge`: a name or a folder.")] = "smollm2",
     as_json: Json = False,
 ) -> None:
     """Measure ours against the rival, taking turns in one process, and check that both agree."""
@@ -27,9 +29,12 @@ def bench(
             table(("benchmark", "what it measures"), list(BENCHES.items()))
         return
     job = load(name)
-    if only and name != "fold":
-        raise InputError(f"--only chooses prompts of the benchmark fold, but this is {name}.")
-    result = job(tuple(only)) if only else job()
+    if only and name not in ("fold", "knowledge"):
+        raise InputError(f"--only is for the benchmarks fold and knowledge, but this is {name}.")
+    if model != "smollm2" and name != "knowledge":
+        raise InputError(f"--model is for the benchmark knowledge, but this is {name}.")
+    chosen = {"only": tuple(only)} if only else {}
+    result = job(**chosen, **({"model": model} if name == "knowledge" else {}))
     if as_json:
         emit(result.as_json())
     else:

@@ -39,6 +39,7 @@ from inweights.folding._passages import retrieved as retrieved
 from inweights.folding._pieces import Piece as Piece
 from inweights.folding._pieces import pieces as pieces
 from inweights.folding._recall import Recall as Recall
+from inweights.folding._recall import accuracy_of as accuracy_of
 from inweights.folding._recall import recall as recall
 from inweights.folding._recall import with_passages as with_passages
 from inweights.folding._ridge import RidgeFit as RidgeFit

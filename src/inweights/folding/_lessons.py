@@ -10,6 +10,7 @@ from inweights.folding._answers import Question
 from inweights.folding._calibrate import openers
 from inweights.folding._examples import Examples
 from inweights.folding._frame import Frame
+from inweights.folding._lora import linear_modules
 from inweights.folding._steps import KNOWN, Steps
 from inweights.folding._study import Study
 from inweights.folding._teach import Studied
@@ -22,6 +23,8 @@ LEAST = 4
 """Facts that a context must state to be studied."""
 MIX = 4
 """One query in so many of the second part is one of the first, so that the style is not lost."""
+WIDTH = 896
+"""The width of the model that the rate was chosen on."""
 FEW = {"cuda": 64, "cpu": 16}
 """Generic queries for a context that only states facts."""
 PASSES = 15
@@ -104,8 +107,13 @@ def general(frame: Frame, count: int, seed: int, new: int = 24) -> Examples:
 
 
 def steps_for_facts(model: Model, examples: Examples, rank: int) -> Steps:
-    """How many steps the examples are worth: each is seen `PASSES` times. A higher rank takes a lower
-    rate: its update moves more for the same step of its factors."""
+    """How many steps the examples are worth, and the rate: each is seen `PASSES` times.
+
+    A higher rank takes a lower rate: its update moves more for the same step of its factors. So does a wider model;
+    the power was fitted to two of them (docs/log.md).
+    """
     base = KNOWN["cuda" if model.device.type == "cuda" else "cpu"]
     count = round(PASSES * len(examples) / base.batch)
-    return replace(base, count=max(64, min(4000, count)), rate=base.rate * min(1.0, (16 / rank) ** 0.5))
+    width = model.model.get_parameter(f"{linear_modules(model)[0]}.weight").shape[-1]
+    slower = min(1.0, (16 / rank) ** 0.5) * min(2.0, (WIDTH / width) ** 1.5)
+    return replace(base, count=max(64, min(4000, count)), rate=base.rate * slower)

@@ -129,26 +129,13 @@ def make(
     frame, quick = (_frame(m, context, chat, calibration) for m in (model, low))
     studied = _study(quick, method, seed, questions, after)
     asked, kept_out, source = _generic(quick, calibration, studied, seed, held_out if report else 0, new, after)
-    style = None
-    if asked:
-        longest = max(len(frame.asked(query)) for query in asked)
-        needed = fold_memory(
-            low, context=len(frame.folded), queries=len(asked), query=longest, new=new, method=method,
-            rank=RANK.get(method, 0) if rank is None else rank, report=report,
-        )  # fmt: skip
-        require_fold_memory(needed)
-        style = answered(quick, asked, seed + 1, new=new, after=lambda n: after("answers", n, len(asked)))
+    style = _answered(quick, asked, method, rank, seed, new, report, after) if asked else None
     plan = lessons(quick, style, studied, seed)
     solved = _solved(model, low, frame, plan, studied, method, rank, seed, after)
-    fitted = [e for e in (plan.style, plan.facts) if e is not None]
     card = Card(
         base=model.name, base_fingerprint=model.fingerprint, prompt_sha256=frame.digest,
         prompt=context if embed_prompt else None, prompt_tokens=len(frame.folded), chat=frame.chat, method=method,
-        rank=max(u.columns for u in solved.updates.values()), seed=seed,
-        calibration={
-            "source": source, "queries": len(style) if style else 0, "answer_tokens": sum(e.tokens for e in fitted),
-            "seen": seen(q for e in fitted for q in e.queries), **_studied_card(studied, plan),
-        },
+        rank=max(u.columns for u in solved.updates.values()), seed=seed, calibration=_about(source, studied, plan),
     )  # fmt: skip
     made = Fold(solved.updates, card, model) * strength
     if energy is not None:
@@ -161,6 +148,18 @@ def make(
             fidelity = replace(fidelity, recall=known, studied=_on_studied(frame, made, plan))
         made = replace(made, card=replace(made.card, fidelity=fidelity.for_card()))
     return Made(made, fidelity, solved.seconds, time.perf_counter() - start, studied)
+
+
+def _answered(
+    frame: Frame, asked: list[str], method: str, rank: int | None, seed: int, new: int, report: bool, after: After
+) -> Examples:
+    """The prompted model's answers to generic queries; refused if the fold would not fit into memory."""
+    needed = fold_memory(
+        frame.model, context=len(frame.folded), queries=len(asked), query=max(len(frame.asked(q)) for q in asked),
+        new=new, method=method, rank=RANK.get(method, 0) if rank is None else rank, report=report,
+    )  # fmt: skip
+    require_fold_memory(needed)
+    return answered(frame, asked, seed + 1, new=new, after=lambda n: after("answers", n, len(asked)))
 
 
 def _frame(model: Model, context: str, chat: bool | None, calibration: Calibration | None) -> Frame:
@@ -227,11 +226,16 @@ def _on_studied(frame: Frame, made: Fold, plan: Lessons) -> Measured | None:
     return measure("studied questions kept apart", as_examples(frame, plan.held_out), made, control=False)
 
 
-def _studied_card(studied: Study, plan: Lessons) -> dict[str, Any]:
-    """What the card tells of the study: counts, coverage and who taught."""
+def _about(source: str, studied: Study, plan: Lessons) -> dict[str, Any]:
+    """What the card says of the examples: where queries come from, counts, coverage, and what teachers read."""
+    fitted = [e for e in (plan.style, plan.facts) if e is not None]
+    result: dict[str, Any] = {
+        "source": source, "queries": len(plan.style) if plan.style else 0,
+        "answer_tokens": sum(e.tokens for e in fitted), "seen": seen(q for e in fitted for q in e.queries),
+    }  # fmt: skip
     if plan.facts is None:
-        return {}
-    return {
+        return result
+    return result | {
         "studied": len(studied.questions), "facts": len(studied.facts), "facts_asked": len(studied.asked),
         "coverage": studied.coverage, "named": studied.named, "held_out": len(plan.held_out),
         "taught_by_window": sum(q.taught is not None for q in studied.questions),

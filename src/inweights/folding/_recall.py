@@ -16,6 +16,7 @@ from inweights.folding._frame import Frame
 from inweights.folding._passages import retrieved
 from inweights.folding._pieces import Piece, marked
 from inweights.folding._teach import Reader, greedy
+from inweights.models import Model
 
 NEW = 64
 """New tokens of an answer that is judged."""
@@ -135,6 +136,14 @@ def recall(
     )
     right = {name: tuple(_right(answers, questions)) for name, answers in texts.items()}
     return Recall(right, turn, third, {k: v for k, v in absent.items() if v is not None}, shown)
+
+
+def accuracy_of(model: Model, fold: Fold, context: str, questions: Sequence[Question]) -> float:
+    """The share of right answers of a folded model that is given the questions alone."""
+    frame = Frame.of(model, context)
+    with fold.applied(model):
+        answers = _texts(frame, [(*frame.before, *frame.asked(q.text)) for q in questions])
+    return sum(_right(answers, questions)) / len(questions)
 
 
 def _texts(frame: Frame, prompts: Sequence[tuple[int, ...]]) -> list[str]:
