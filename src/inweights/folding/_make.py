@@ -16,6 +16,7 @@ from inweights.folding._calibrate import answered, made_up, questions, read_quer
 from inweights.folding._card import Card, seen
 from inweights.folding._estimate import fold_memory, require_fold_memory
 from inweights.folding._evaluate import Fidelity, Measured, fidelity_of, measure
+from inweights.folding._examples import Examples
 from inweights.folding._fidelity import ENOUGH
 from inweights.folding._fold import Fold
 from inweights.folding._frame import Frame
