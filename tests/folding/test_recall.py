@@ -13,9 +13,21 @@ import pytest
 import torch
 from talking import talker
 
-from inweights.folding import Fold, Frame, Question, Recall, answered, made_up, pieces, recall, with_passages
+from inweights.folding import (
+    Fidelity,
+    Fold,
+    Frame,
+    Measured,
+    Question,
+    Recall,
+    answered,
+    made_up,
+    pieces,
+    recall,
+    with_passages,
+)
 from inweights.folding._card import Card
-from inweights.folding._fidelity import distance
+from inweights.folding._fidelity import Recovered, distance
 from inweights.folding._lora import Lora
 from inweights.folding._teacher import prompted
 from inweights.folding._verdict import verdict
@@ -63,6 +75,8 @@ def test_retained_is_the_share_of_what_the_prompt_gains() -> None:
     assert known.accuracy["window"] is None
     useless = Recall({"prompted": share(20, 0), "bare": share(20, 0), "folded": share(20, 3)})
     assert useless.retained() is None
+    few = Recall({"prompted": share(4, 4), "bare": share(4, 0), "folded": share(4, 4)})
+    assert few.retained() is None
     long = Recall({"retrieved": share(20, 10), "bare": share(20, 0), "folded": share(20, 10)})
     assert long.reference == "retrieved"
     assert json.dumps(known.as_json(), allow_nan=False)
@@ -86,6 +100,16 @@ def test_retained_is_the_share_of_what_the_prompt_gains() -> None:
 )
 def test_the_verdict(recovered: Any, retained: Any, numbers: Any, wanted: str) -> None:
     assert verdict(recovered, retained, numbers) == wanted
+
+
+def test_facts_that_could_not_be_judged_are_never_good() -> None:
+    good = Measured("q", 24, 99, 1.0, 0.1, 0.5, 0.9, Recovered(0.9, 0.85, 0.95))
+    assert Fidelity((good,)).verdict == "GOOD"
+    unknown = Fidelity((good,), facts=7)
+    assert unknown.verdict == "PARTIAL"
+    assert "7 facts" in unknown.warnings[0]
+    known = Recall({"prompted": share(20, 16), "bare": share(20, 0), "folded": share(20, 16)})
+    assert Fidelity((good,), facts=7, recall=known).verdict == "GOOD"
 
 
 def test_everyone_is_asked_the_same_questions() -> None:

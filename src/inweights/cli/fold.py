@@ -128,6 +128,7 @@ def _report(made: Made, written: Path, loaded: Model, method: str, strength: flo
     if as_json:
         emit({
             "verdict": made.fidelity.verdict,
+            "warnings": made.fidelity.warnings,
             "adapter": str(written),
             "base_path": loaded.path,
             "method": method,
@@ -150,6 +151,8 @@ def _report(made: Made, written: Path, loaded: Model, method: str, strength: flo
             f"{known.coverage:.0%} of the pieces that state something."
         )
     show_fidelity(made.fidelity)
+    for warning in made.fidelity.warnings:
+        say(warning)
     say(f"{made.fidelity.verdict}: {MEANING[made.fidelity.verdict]}")
     say(
         f"{written}: rank {made.fold.rank}, {made.fold.nbytes / 2**20:.1f} MiB, strength {strength:g}; "

@@ -48,6 +48,7 @@ class Fidelity:
     """The whole report. The first set of queries stands for it; `accuracy` is there if answers were given.
 
     - `studied`: the divergences on questions about the context that were kept apart; `recall`: right answers to them.
+    - `facts`: how many facts the context states.
     """
 
     sets: tuple[Measured, ...]
@@ -56,14 +57,28 @@ class Fidelity:
     saved: Savings | None = None
     studied: Measured | None = None
     recall: Recall | None = None
+    facts: int = 0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the report cannot say, one sentence each."""
+        kept = self.recall.retained() if self.recall else None
+        if not self.facts or kept is not None:
+            return []
+        asked = self.recall.questions if self.recall else 0
+        return [
+            f"The prompt states {self.facts} facts, but what is retained of them is not known: {asked} questions could "
+            "be asked, or the prompt itself did not help to answer them. Give your own with --questions FILE."
+        ]
 
     @property
     def verdict(self) -> str:
-        """`GOOD`, `PARTIAL` or `FAILED`; see `_verdict.py`."""
+        """`GOOD`, `PARTIAL` or `FAILED`, see `_verdict.py`; at most `PARTIAL` where the facts could not be judged."""
         first = self.sets[0].recovered if self.sets else None
         kept = self.recall.retained() if self.recall else None
         numbers = [self.side.perplexity_folded] if self.side else []
-        return verdict((first.value, first.low) if first else None, (kept[0], kept[1]) if kept else None, numbers)
+        word = verdict((first.value, first.low) if first else None, (kept[0], kept[1]) if kept else None, numbers)
+        return "PARTIAL" if word == "GOOD" and self.warnings else word
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -74,6 +89,7 @@ class Fidelity:
             "studied": self.studied.as_json() if self.studied else None,
             "recall": self.recall.as_json() if self.recall else None,
             "verdict": self.verdict,
+            "warnings": self.warnings,
         }
 
     def for_card(self) -> dict[str, Any]:

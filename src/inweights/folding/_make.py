@@ -144,6 +144,7 @@ def make(
     fidelity = None
     if report:
         fidelity = fidelity_of(frame, made, kept_out, answers=tests, new=new, seed=seed, after=lambda s: after(s, 0, 0))
+        fidelity = replace(fidelity, facts=len(studied.facts) if plan.facts else 0)
         if about := list(questions) or as_questions(studied, plan.held_out):
             known = recall(frame, made, about, studied.pieces, seed=seed, after=lambda s: after(s, 0, 0))
             fidelity = replace(fidelity, recall=known, studied=_on_studied(frame, made, plan))

@@ -11,6 +11,7 @@ import torch
 from inweights._resample import middle, resamples
 from inweights.folding._answers import Question, abstains, answers_right
 from inweights.folding._calibrate import questions as by_hand
+from inweights.folding._fidelity import ENOUGH
 from inweights.folding._fold import Fold
 from inweights.folding._frame import Frame
 from inweights.folding._passages import retrieved
@@ -62,11 +63,12 @@ class Recall:
         return "prompted" if "prompted" in self.right else "retrieved"
 
     def retained(self, seed: int = 0, draws: int = 1000) -> tuple[float, float, float] | None:
-        """`(folded − bare) / (prompted − bare)` with its 95% interval; `None` if the context does not help."""
+        """`(folded − bare) / (prompted − bare)` with its 95% interval; `None` if the context does not help, or
+        of fewer than `ENOUGH` questions."""
         folded, bare, full = (
             torch.tensor(self.right[n], dtype=torch.float64) for n in ("folded", "bare", self.reference)
         )
-        if float(full.mean() - bare.mean()) <= 0:
+        if self.questions < ENOUGH or float(full.mean() - bare.mean()) <= 0:
             return None
         picks = resamples(self.questions, draws, torch.Generator().manual_seed(seed))
         gained, given = (folded - bare)[picks].mean(1), (full - bare)[picks].mean(1)
