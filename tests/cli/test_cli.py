@@ -135,6 +135,7 @@ def test_benches_are_listed() -> None:
         "trace",
         "generate",
         "fold",
+        "knowledge",
         "predictors",
         "train",
     }

@@ -8,7 +8,7 @@ import pytest
 import torch
 from talking import talker
 
-from inweights.folding import Examples, Frame, made_up, pieces, study
+from inweights.folding import Examples, Frame, Steps, made_up, make, pieces, study
 from inweights.folding._facts import facts_of, surprisals
 from inweights.folding._lessons import apart, as_examples, general, lessons, only_facts, steps_for_facts
 from inweights.folding._study import Study
@@ -174,3 +174,17 @@ def test_a_model_without_turns_is_asked_in_plain_text() -> None:
     assert model.tokenizer.decode(frame.asked("What costs £45?")) == "\n\nQuestion: What costs £45?\nAnswer:"
     assert len(made_up(frame, 2, new=4)) == 2
     assert frame.ended(frame.end)
+
+
+def test_a_base_model_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a chat template: generic and studied questions as plain text, and a report on both."""
+    from inweights.folding import _methods
+
+    monkeypatch.setattr(_methods, "steps_for", lambda *_: Steps(count=8, rate=5e-3, batch=4))
+    model = talker()
+    model.tokenizer.chat_template = None
+    made = make(model, CONTEXT, calibration=8, held_out=9, new=6)
+    assert made.fidelity is not None
+    assert made.fidelity.sets
+    assert not made.fold.card.chat
+    assert made.fold.card.calibration["queries"] == 8
