@@ -43,8 +43,8 @@ def exit_code(app: Callable[[], object]) -> int:
         code = _called(app)
         sys.stdout.flush()  # here, so that a closed pipe is handled below
         return code
-    except KeyboardInterrupt:
-        return _end("Interrupted.", INTERRUPTED)
+    except KeyboardInterrupt as error:
+        return _end(f"Interrupted. {error}".strip(), INTERRUPTED)
     except BrokenPipeError:
         return _pipe_closed()
     except InputError as error:

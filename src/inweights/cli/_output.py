@@ -6,20 +6,20 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from inweights._errors import InputError
-from inweights._files import folder_for
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from inweights._files import folder_for, locked
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0, max=2**32 - 1)]
+
+UNFINISHED = ".unfinished"
+"""The end of the name of a folder that an interrupted job resumes from."""
 
 
 def emit(result: dict[str, Any]) -> None:
@@ -58,26 +58,25 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
     console.print(shown)
 
 
-@contextmanager
-def progress() -> Iterator[Progress]:
-    """Progress bars on standard error; hidden if it is not a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        yield bars
-
-
 def require_new(option: str, folder: Path) -> None:
     """Raises an error, before any work, if a folder is not empty or could not be written."""
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{option} is the folder {str(folder)!r}, which is not empty: name a new one.")
     folder_for(option, folder.parent)
+
+
+@contextmanager
+def reserved(option: str, out: Path) -> Iterator[Path]:
+    """A folder beside `out` for work in progress; a second job with the same `out` is refused while this one runs.
+
+    The folder stays if the work is interrupted. Without anything in it, it is removed.
+    """
+    folder = folder_for(option, out.with_name(out.name + UNFINISHED))
+    try:
+        with locked(folder):
+            yield folder
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("The same command resumes.") from None
+    finally:
+        with suppress(OSError):  # not empty: there is something to resume from
+            folder.rmdir()

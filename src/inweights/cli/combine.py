@@ -9,7 +9,8 @@ import typer
 
 from inweights._errors import InputError
 from inweights.cli._model import Device, Dtype, ModelName, open_model, text
-from inweights.cli._output import Json, emit, progress, require_new, say
+from inweights.cli._output import Json, emit, require_new, say
+from inweights.cli._progress import progress
 
 if TYPE_CHECKING:
     from inweights.folding import Fold
@@ -48,7 +49,7 @@ def combine(
         bar = bars.add_task("measuring", total=2, note="")
         for part, prompt in zip(parts, prompts, strict=True):
             each.append(None if prompt is None else _recovered(loaded, part, both, prompt, questions))
-            bars.advance(bar)
+            bars.update(bar, advance=1)
     path = both.save_pretrained(out, loaded)
     if as_json:
         emit(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inweights.cli._model import Device, ModelName, open_model
-from inweights.cli._output import Json, Seed, emit, progress, say, table
+from inweights.cli._output import Json, Seed, emit, say, table
+from inweights.cli._progress import progress
 
 if TYPE_CHECKING:
     from inweights.folding import FoldShown

@@ -9,7 +9,8 @@ import typer
 
 from inweights.cli._fidelity import fidelity_json, show_fidelity
 from inweights.cli._model import Context, Device, Dtype, ModelName, open_model, text
-from inweights.cli._output import Json, Seed, emit, progress, say, table
+from inweights.cli._output import Json, Seed, emit, say, table
+from inweights.cli._progress import progress
 
 if TYPE_CHECKING:
     from inweights.folding import Savings

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inweights._errors import InputError
-from inweights.cli._output import Json, emit, progress, say, table
+from inweights.cli._output import Json, emit, say, table
+from inweights.cli._progress import progress
 
 if TYPE_CHECKING:
     from inweights.models import Depth, Family

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,8 @@ import typer
 from inweights._errors import InputError, Problems
 from inweights.cli._fidelity import fidelity_json, show_fidelity
 from inweights.cli._model import Device, Dtype, ModelName, open_model, text
-from inweights.cli._output import Json, Seed, emit, progress, require_new, say
+from inweights.cli._output import Json, Seed, emit, require_new, reserved, say
+from inweights.cli._progress import progress, stages
 
 if TYPE_CHECKING:
     from inweights.folding import Made, Question
@@ -63,18 +65,16 @@ def fold(
         prompt, queries, tests, plain = task.context, task.calibration, task.test, True
     from inweights.folding import make
 
-    loaded = open_model(model, dtype, device, quiet=as_json)
-    with progress() as bars:
-        bar = bars.add_task("folding", total=None, note="")
-
-        def after(stage: str, done: int, total: int) -> None:
-            bars.update(bar, description=stage, completed=done, total=total or None)
-
+    with reserved("--out", out) as folder, progress() as bars:
+        loaded = open_model(model, dtype, device, quiet=as_json)
         made = make(
             loaded, prompt, calibration=queries, method=method, rank=rank, energy=energy, strength=strength, seed=seed,
-            chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, questions=own, after=after,
+            chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, questions=own, folder=folder,
+            after=stages(bars, "folding"),
         )  # fmt: skip
-    _report(made, made.fold.save_pretrained(out), loaded, method, strength, as_json)
+        written = made.fold.save_pretrained(out)
+        shutil.rmtree(folder, ignore_errors=True)
+    _report(made, written, loaded, method, strength, as_json)
     if made.fidelity is not None and made.fidelity.verdict == "FAILED":
         raise typer.Exit(1)
 
@@ -141,6 +141,7 @@ def _report(made: Made, written: Path, loaded: Model, method: str, strength: flo
             "studied": len(made.study.questions),
             "seconds_solve": made.seconds_solve,
             "seconds_total": made.seconds_total,
+            "resumed": made.resumed,
             **fidelity_json(made.fidelity),
         })  # fmt: skip
         return
@@ -156,7 +157,8 @@ def _report(made: Made, written: Path, loaded: Model, method: str, strength: flo
     say(f"{made.fidelity.verdict}: {MEANING[made.fidelity.verdict]}")
     say(
         f"{written}: rank {made.fold.rank}, {made.fold.nbytes / 2**20:.1f} MiB, strength {strength:g}; "
-        f"solved in {made.seconds_solve:.1f} s, {made.seconds_total:.0f} s in total."
+        f"solved in {made.seconds_solve:.1f} s, {made.seconds_total:.0f} s in total"
+        f"{' since it was resumed' if made.resumed else ''}."
     )
     say("A folded adapter leaks its prompt: whoever has the adapter can extract information about it.")
 

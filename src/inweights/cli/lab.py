@@ -15,7 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from inweights.cli._device import Where, usable
-from inweights.cli._output import Json, emit, progress, say, table
+from inweights.cli._output import Json, emit, say, table
+from inweights.cli._progress import progress
 from inweights.cli.lab_load import Load
 from inweights.cli.lab_measure import eval_command, plot_command
 from inweights.cli.lab_show import show_command

@@ -9,7 +9,8 @@ import typer
 
 from inweights._errors import InputError, Problems, unknown
 from inweights.cli._device import Where, usable
-from inweights.cli._output import Json, Seed, emit, progress, say, table
+from inweights.cli._output import Json, Seed, emit, say, table
+from inweights.cli._progress import progress
 from inweights.cli.lab_load import Load
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from inweights.cli._output import Json, emit, progress, say, table
+from inweights.cli._output import Json, emit, say, table
+from inweights.cli._progress import progress
 from inweights.cli.lab_load import Load
 
 Changes = Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -138,7 +138,7 @@ def measure(
 def fidelity_of(
     frame: Frame,
     fold: Fold,
-    queries: dict[str, Sequence[str]],
+    queries: Mapping[str, Sequence[str]],
     *,
     answers: Sequence[tuple[str, str]] = (),
     others: dict[str, Fold] | None = None,

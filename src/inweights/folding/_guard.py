@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -58,6 +58,19 @@ class Guard:
         finite = not not_finite({str(i): p for i, p in enumerate(self.parameters)})
         if not finite or not self.last <= NOISE**2 * self.best:
             self._restore(None)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """Tensors and numbers from which `resume` goes on."""
+        kept = {"good": self.good, "before": self.before, "now": self.parameters}
+        tensors = {f"{name}.{i}": t for name, some in kept.items() for i, t in enumerate(some)}
+        return tensors, {"factor": self.factor, "restored": self.restored, "best": self.best, "last": self.last}
+
+    def resume(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, float]) -> None:
+        """Goes on from a state, the parameters included."""
+        for name, to in (("good", self.good), ("before", self.before), ("now", self.parameters)):
+            _copy([tensors[f"{name}.{i}"] for i in range(len(to))], to)
+        self.factor, self.restored = numbers["factor"], int(numbers["restored"])
+        self.best, self.last = numbers["best"], numbers["last"]
 
     def _restore(self, adam: torch.optim.Optimizer | None) -> None:
         _copy(self.good, self.parameters)

@@ -10,19 +10,17 @@ from typing import Any
 
 from torch import nn
 
-from inweights._errors import InputError
+from inweights import __version__
 from inweights.folding._answers import Question
-from inweights.folding._calibrate import answered, made_up, questions, read_queries
+from inweights.folding._calibrate import answered
 from inweights.folding._card import Card, seen
 from inweights.folding._estimate import fold_memory, require_fold_memory
 from inweights.folding._evaluate import Fidelity, Measured, fidelity_of, measure
 from inweights.folding._examples import Examples
-from inweights.folding._fidelity import ENOUGH
 from inweights.folding._fold import Fold
 from inweights.folding._frame import Frame
+from inweights.folding._generic import Calibration, Generic, generic_queries
 from inweights.folding._lessons import (
-    FEW,
-    LEAST,
     Lessons,
     as_examples,
     as_questions,
@@ -34,21 +32,25 @@ from inweights.folding._methods import RANK, Solved, solve_updates, working
 from inweights.folding._pieces import pieces
 from inweights.folding._recall import recall
 from inweights.folding._study import Study, study
+from inweights.folding._work import Work
 from inweights.models import Model, as_model
 
-Calibration = int | str | Path | Sequence[str]
 After = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Made:
-    """A fold with its report, and how long it took: the solve alone, and everything."""
+    """A fold with its report, and how long it took: the solve alone, and everything.
+
+    `resumed`: the fold went on after an interruption; the times are those of the last run alone.
+    """
 
     fold: Fold
     fidelity: Fidelity | None
     seconds_solve: float
     seconds_total: float
     study: Study
+    resumed: bool = False
 
 
 def fold(
@@ -118,21 +120,29 @@ def make(
     tests: Sequence[tuple[str, str]] = (),
     questions: Sequence[Question] = (),
     new: int = 48,
+    folder: Path | None = None,
     after: After = lambda stage, done, total: None,
 ) -> Made:
     """Folds and, if `report`, measures on queries that were not calibrated on; `tests` have right answers.
 
-    `questions` about the context are asked in place of those that were studied and kept apart; they are never studied.
+    - `questions` about the context are asked in place of those that were studied and kept apart; they are never
+      studied.
+    - `folder` keeps finished stages and the state of the steps: the same call resumes after an interruption. The
+      caller removes it.
     """
     start = time.perf_counter()
     model = as_model(model, tokenizer)
     low = working(model)
     frame, quick = (_frame(m, context, chat, calibration) for m in (model, low))
-    studied = _study(quick, method, seed, questions, after)
-    asked, kept_out, source = _generic(quick, calibration, studied, seed, held_out if report else 0, new, after)
-    style = _answered(quick, asked, method, rank, seed, new, report, after) if asked else None
+    held_out = held_out if report else 0
+    work = Work(folder, _setting(frame, calibration, method, rank, seed, questions, held_out, new))
+    studied = work.stage("study", Study, lambda: _study(quick, method, seed, questions, after))
+    asked, kept_out, source = work.stage(
+        "queries", Generic, lambda: generic_queries(quick, calibration, studied, seed, held_out, new, after)
+    )
+    style = _answered(quick, asked, method, rank, seed, new, report, work, after) if asked else None
     plan = lessons(quick, style, studied, seed)
-    solved = _solved(model, low, frame, plan, studied, method, rank, seed, after)
+    solved = _solved(model, low, frame, plan, studied, method, rank, seed, work, after)
     card = Card(
         base=model.name, base_fingerprint=model.fingerprint, prompt_sha256=frame.digest,
         prompt=context if embed_prompt else None, prompt_tokens=len(frame.folded), chat=frame.chat, method=method,
@@ -149,19 +159,38 @@ def make(
             known = recall(frame, made, about, studied.pieces, seed=seed, after=lambda s: after(s, 0, 0))
             fidelity = replace(fidelity, recall=known, studied=_on_studied(frame, made, plan))
         made = replace(made, card=replace(made.card, fidelity=fidelity.for_card()))
-    return Made(made, fidelity, solved.seconds, time.perf_counter() - start, studied)
+    return Made(made, fidelity, solved.seconds, time.perf_counter() - start, studied, work.resumed)
+
+
+def _setting(
+    frame: Frame, calibration: Calibration | None, method: str, rank: int | None, seed: int,
+    questions: Sequence[Question], held_out: int, new: int,
+) -> dict[str, Any]:  # fmt: skip
+    """What decides about stages and steps: an unfinished fold goes on only where all of it is the same."""
+    given = Path(calibration).read_text(encoding="utf-8") if isinstance(calibration, str | Path) else calibration
+    return {
+        "inweights": __version__, "model": frame.model.fingerprint, "device": frame.model.device.type,
+        "prompt": frame.digest, "chat": frame.chat, "calibration": given if given is None else str(given),
+        "method": method, "rank": rank, "seed": seed, "questions": [q.text for q in questions],
+        "held_out": held_out, "new": new,
+    }  # fmt: skip
 
 
 def _answered(
-    frame: Frame, asked: list[str], method: str, rank: int | None, seed: int, new: int, report: bool, after: After
-) -> Examples:
+    frame: Frame, asked: list[str], method: str, rank: int | None, seed: int, new: int, report: bool, work: Work,
+    after: After,
+) -> Examples:  # fmt: skip
     """The prompted model's answers to generic queries; refused if the fold would not fit into memory."""
     needed = fold_memory(
         frame.model, context=len(frame.folded), queries=len(asked), query=max(len(frame.asked(q)) for q in asked),
         new=new, method=method, rank=RANK.get(method, 0) if rank is None else rank, report=report,
     )  # fmt: skip
     require_fold_memory(needed)
-    return answered(frame, asked, seed + 1, new=new, after=lambda n: after("answers", n, len(asked)))
+    answers = work.stage(
+        "answers", tuple[tuple[int, ...], ...],
+        lambda: answered(frame, asked, seed + 1, new=new, after=lambda n: after("answers", n, len(asked))).answers,
+    )  # fmt: skip
+    return Examples(frame, tuple(asked), tuple(map(frame.asked, asked)), answers)
 
 
 def _frame(model: Model, context: str, chat: bool | None, calibration: Calibration | None) -> Frame:
@@ -182,31 +211,16 @@ def _study(frame: Frame, method: str, seed: int, questions: Sequence[Question], 
     )  # fmt: skip
 
 
-def _generic(
-    frame: Frame, calibration: Calibration | None, studied: Study, seed: int, held_out: int, new: int, after: After
-) -> tuple[list[str], dict[str, Sequence[str]], str]:
-    """The queries that are not about the context, those to measure on, and where the former come from.
-
-    A context that only states facts needs few of them; of one that the model cannot read whole there are none.
-    """
-    longest = len(frame.before) + len(frame.folded) + 64 + new
-    if longest > frame.model.window and len(studied.asked) >= LEAST:
-        return [], {}, "none: the context is longer than the model's window"
-    if calibration is None and only_facts(studied):
-        calibration = FEW["cuda" if frame.model.device.type == "cuda" else "cpu"]
-    return _queries(frame, calibration, seed, held_out, after)
-
-
 def _solved(
     model: Model, low: Model, frame: Frame, plan: Lessons, studied: Study, method: str, rank: int | None, seed: int,
-    after: After,
+    work: Work, after: After,
 ) -> Solved:  # fmt: skip
     """The style first, then the facts from there; a context of facts alone has the second part only."""
     first: Solved | None = None
     if plan.style is not None and not (plan.facts is not None and only_facts(studied)):
         first = solve_updates(
             model, replace(plan.style, frame=frame), method, rank=rank, seed=seed, low=low,
-            after=lambda done, total: after("solving", done, total),
+            state=work.state("style"), after=lambda done, total: after("solving", done, total),
         )  # fmt: skip
     if plan.facts is None:
         assert first is not None
@@ -215,7 +229,7 @@ def _solved(
     second = solve_updates(
         model, replace(plan.facts, frame=frame), method, rank=rank, seed=seed, low=low,
         steps=steps_for_facts(low, plan.facts, rank), start=first.updates if first else None,
-        after=lambda done, total: after("solving facts", done, total),
+        state=work.state("facts"), after=lambda done, total: after("solving facts", done, total),
     )  # fmt: skip
     more = first.seconds if first else 0.0
     return replace(second, seconds=second.seconds + more)
@@ -244,30 +258,3 @@ def _about(source: str, studied: Study, plan: Lessons) -> dict[str, Any]:
         "taught_by_context": sum(q.taught is None for q in studied.questions),
         "written": studied.written, "dropped": studied.dropped,
     }  # fmt: skip
-
-
-def _queries(
-    frame: Frame, calibration: Calibration | None, seed: int, held_out: int, after: After
-) -> tuple[list[str], dict[str, Sequence[str]], str]:
-    """The queries to calibrate on, those to measure on (by the name of their set), and where the former come from."""
-    if calibration is None:
-        calibration = 1024 if frame.model.device.type == "cuda" else 128
-    by_hand = questions()[:: max(1, len(questions()) // held_out)][:held_out] if held_out and frame.chat else ()
-    if isinstance(calibration, int):
-        if calibration < 1:
-            raise InputError(f"`calibration` is {calibration}, but must be at least 1 query.")
-        after("queries", 0, calibration)
-        asked = made_up(frame, calibration + held_out // 3, seed)
-        sets: dict[str, Sequence[str]] = {"hand-written questions": by_hand, "made-up questions": asked[calibration:]}
-        return asked[:calibration], {k: v for k, v in sets.items() if v}, "made up by the bare model"
-    if isinstance(calibration, str | Path):
-        given, source = [q for q, _ in read_queries(Path(calibration))], f"file {Path(calibration).name}"
-    else:
-        given, source = list(calibration), "given"
-    given = list(dict.fromkeys(given))
-    apart = given[::5][:held_out] if len(given) >= 5 else []
-    asked = [q for q in given if q not in set(apart)]
-    own: tuple[str, Sequence[str]] = ("queries held out", apart)
-    hand: tuple[str, Sequence[str]] = ("hand-written questions", [q for q in by_hand if q not in set(given)])
-    order = (own, hand) if len(apart) >= ENOUGH else (hand, own)
-    return asked, {name: some for name, some in order if some}, source

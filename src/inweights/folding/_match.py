@@ -18,6 +18,7 @@ from inweights.folding._guard import Guard
 from inweights.folding._lora import Lora
 from inweights.folding._steps import Divergence, Steps
 from inweights.folding._teacher import Teacher
+from inweights.folding._work import State, adam_tensors, restore_adam
 from inweights.models import Model
 from inweights.running import at_head, block_outputs, fused_norms, pick
 
@@ -110,9 +111,13 @@ def fit(
     steps: Steps,
     *,
     seed: int = 0,
+    state: State | None = None,
     after: Callable[[int], None] = lambda _: None,
 ) -> list[float]:
-    """Goes down the gradient; the factors in `lora` are fitted in place. Returns the divergence at every step."""
+    """Goes down the gradient; the factors in `lora` are fitted in place. Returns the divergence at every step.
+
+    A `state` is kept now and then; a fit that was interrupted goes on from it.
+    """
     lengths = [len(q) + len(a) for q, a in zip(examples.asked, examples.answers, strict=True)]
     draws = Draws(lengths, steps.batch, seed)
     doing = Fit(model, examples, teacher, lora, steps)
@@ -125,10 +130,11 @@ def fit(
             results.append(doing.terms())
         doing.scale = torch.stack([d for d, _ in results]).mean().clamp_min(1e-6)
         doing.gaps = torch.stack([m for _, m in results]).mean(0).clamp_min(1e-12)
-    losses: list[float] = []
+    state = state or State()
     with fused_norms(model.model) if steps.graph else nullcontext():
         replay = _captured(doing) if steps.graph else doing.step
     guard = Guard(lora.parameters, float(doing.scale))
+    losses = _resumed(state, guard, doing, draws)
     while len(losses) < steps.count:
         some, seen = draws.next(steps.count - len(losses)), []
         for k, chosen in enumerate(some, len(losses)):
@@ -139,7 +145,25 @@ def fit(
             after(k + 1)
         losses += torch.stack(seen).tolist()
         guard.look(losses[-len(seen) :], doing.adam)
+        if state.due() or len(losses) == steps.count:
+            tensors, numbers = guard.state()
+            state.keep(tensors | adam_tensors(doing.adam, lora.parameters), numbers | {"losses": losses})
     guard.finish()
+    return losses
+
+
+def _resumed(state: State, guard: Guard, doing: Fit, draws: Draws) -> list[float]:
+    """The divergences of the steps that were taken before an interruption; everything is put where they led."""
+    kept = state.read()
+    if kept is None:
+        return []
+    tensors, numbers = kept
+    losses = list(map(float, numbers.pop("losses")))
+    guard.resume(tensors, numbers)
+    restore_adam(doing.adam, doing.lora.parameters, tensors)
+    drawn = 0
+    while drawn < len(losses):
+        drawn += len(draws.next(doing.steps.count - drawn))
     return losses
 
 

@@ -17,6 +17,7 @@ from inweights.folding._match import fit
 from inweights.folding._simple import mean_rank_one, thought_vector
 from inweights.folding._steps import DISTILLED, MATCHED, Steps
 from inweights.folding._teacher import prompted
+from inweights.folding._work import State
 from inweights.models import Model
 from inweights.theory import Update
 
@@ -72,11 +73,14 @@ def solve_updates(
     seed: int = 0,
     low: Model | None = None,
     start: Mapping[str, Update] | None = None,
+    state: State | None = None,
     after: Callable[[int, int], None] = lambda done, total: None,
 ) -> Solved:
     """Folds what the context of the examples does.
 
-    `low` is a working copy, if there is one already; `start` is what gradient steps begin with."""
+    `low` is a working copy, if there is one already; `start` is what gradient steps begin with; they
+    keep their `state`, and go on from it.
+    """
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     rank = RANK[method] if rank is None else rank
@@ -103,7 +107,7 @@ def solve_updates(
         lora = Lora(low, rank, seed, results, merged=how.graph)
         wait(model)
         begun = time.perf_counter()
-        fit(low, examples, teacher, lora, how, seed=seed, after=lambda k: after(k, how.count))
+        fit(low, examples, teacher, lora, how, seed=seed, state=state, after=lambda k: after(k, how.count))
         results = lora.updates()
         wait(model)
         stepping = time.perf_counter() - begun
