@@ -81,12 +81,11 @@ def _show_recall(result: Fidelity) -> None:
     table((f"{known.questions} questions about the prompt, with", "right answers"), rows)
     if kept:
         say(f"Retained: {kept[0]:.2f} [{kept[1]:.2f}, {kept[2]:.2f}] of what the {known.reference} model gains.")
-    for name, shares in (
-        ("In a third turn", known.third_turn),
-        ("Says that it does not know, of absent names", known.absent),
-    ):
-        if shares:
-            say(f"{name}: " + ", ".join(f"{who} {share:.0%}" for who, share in sorted(shares.items())) + ".")
+    if known.third_turn:
+        say("Right in a third turn: " + ", ".join(f"{k} {v:.0%}" for k, v in sorted(known.third_turn.items())) + ".")
+    if known.absent:
+        header = ("questions about names that are not in the prompt", "says so", "invents an answer")
+        table(header, [(who, f"{s['abstained']:.0%}", f"{s['invented']:.0%}") for who, s in known.absent.items()])
     for each in known.shown:
         say(f"Q: {each['question']}")
         for who in ("prompted", "bare", "folded"):

@@ -11,6 +11,7 @@ from inweights.folding._calibrate import questions as questions
 from inweights.folding._calibrate import read_queries as read_queries
 from inweights.folding._card import Card as Card
 from inweights.folding._card import seen as seen
+from inweights.folding._choices import choice_accuracy as choice_accuracy
 from inweights.folding._evaluate import Fidelity as Fidelity
 from inweights.folding._evaluate import Measured as Measured
 from inweights.folding._evaluate import accuracy as accuracy
@@ -39,6 +40,7 @@ from inweights.folding._passages import retrieved as retrieved
 from inweights.folding._pieces import Piece as Piece
 from inweights.folding._pieces import pieces as pieces
 from inweights.folding._recall import Recall as Recall
+from inweights.folding._recall import Score as Score
 from inweights.folding._recall import accuracy_of as accuracy_of
 from inweights.folding._recall import recall as recall
 from inweights.folding._recall import with_passages as with_passages

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from inweights import __version__
-from inweights.folding._answers import Question
+from inweights.folding._answers import Question, answers_right
 from inweights.folding._calibrate import answered
 from inweights.folding._card import Card, seen
 from inweights.folding._estimate import fold_memory, require_fold_memory
@@ -30,7 +30,7 @@ from inweights.folding._lessons import (
 )
 from inweights.folding._methods import RANK, Solved, solve_updates, working
 from inweights.folding._pieces import pieces
-from inweights.folding._recall import recall
+from inweights.folding._recall import Score, recall
 from inweights.folding._study import Study, study
 from inweights.folding._work import Work
 from inweights.models import Model, as_model
@@ -119,6 +119,7 @@ def make(
     held_out: int = 24,
     tests: Sequence[tuple[str, str]] = (),
     questions: Sequence[Question] = (),
+    score: Score = answers_right,
     new: int = 48,
     folder: Path | None = None,
     after: After = lambda stage, done, total: None,
@@ -126,7 +127,7 @@ def make(
     """Folds and, if `report`, measures on queries that were not calibrated on; `tests` have right answers.
 
     - `questions` about the context are asked in place of those that were studied and kept apart; they are never
-      studied.
+      studied. `score` judges the answers.
     - `folder` keeps finished stages and the state of the steps: the same call resumes after an interruption. The
       caller removes it.
     """
@@ -156,7 +157,7 @@ def make(
         fidelity = fidelity_of(frame, made, kept_out, answers=tests, new=new, seed=seed, after=lambda s: after(s, 0, 0))
         fidelity = replace(fidelity, facts=len(studied.facts) if plan.facts else 0)
         if about := list(questions) or as_questions(studied, plan.held_out):
-            known = recall(frame, made, about, studied.pieces, seed=seed, after=lambda s: after(s, 0, 0))
+            known = recall(frame, made, about, studied.pieces, score=score, seed=seed, after=lambda s: after(s, 0, 0))
             fidelity = replace(fidelity, recall=known, studied=_on_studied(frame, made, plan))
         made = replace(made, card=replace(made.card, fidelity=fidelity.for_card()))
     return Made(made, fidelity, solved.seconds, time.perf_counter() - start, studied, work.resumed)

@@ -1,4 +1,4 @@
-"""Recall: how many questions about a context are answered right: with it, with part of it, without it, and folded."""
+"""Recall: how well questions about a context are answered: with it, with part of it, without it, and folded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from inweights._resample import middle, resamples
-from inweights.folding._answers import Question, abstains, answers_right
+from inweights.folding._answers import Question, abstains, answers_right, contains
 from inweights.folding._calibrate import questions as by_hand
 from inweights.folding._fidelity import ENOUGH
 from inweights.folding._fold import Fold
@@ -26,24 +26,28 @@ SOME = 20
 STRANGERS = ("Quillon Marsh", "Tavrel", "Orsika Venn", "Bredomir", "Hallis Crane", "Wexlund")
 """Names that no context has: what is asked about them is not known."""
 
+Score = Callable[[str, Question], float]
+"""How good an answer to a question is, from 0 to 1."""
+
 
 @dataclass(frozen=True)
 class Recall:
-    """Right answers to the same questions, greedy, at most `NEW` tokens.
+    """Answers to the same questions, greedy, at most `NEW` tokens.
 
-    - `right`: of each question whether it was answered right, by who answers: `prompted` (the context in the turn that
-      is better), `window` (the passage with the answer), `retrieved` (the best passages by BM25, up to 512 tokens),
+    - `right`: the score of each answer, from 0 to 1, by who answers: `prompted` (the context in the turn that is
+      better), `window` (the passage with the answer), `retrieved` (the best passages by BM25, up to 512 tokens),
       `bare`, `folded`, and `random` (updates of equal norms). No `prompted` where the context exceeds the model's
       window.
-    - `third_turn`: the share that is right after two other turns; `absent`: of questions about what the context does
-      not mention, the share in which the model says that it does not know. Prompted and folded.
+    - `third_turn`: the mean score after two other turns, prompted and folded.
+    - `absent`: questions about names that the context does not mention, prompted and folded: the share in which the
+      model says that it does not know (`abstained`), and in which it names something else instead (`invented`).
     - `shown`: some questions with the answers of prompted, bare and folded model.
     """
 
-    right: dict[str, tuple[bool, ...]]
+    right: dict[str, tuple[float, ...]]
     turn: str = "system"
     third_turn: dict[str, float] = field(default_factory=dict)
-    absent: dict[str, float] = field(default_factory=dict)
+    absent: dict[str, dict[str, float]] = field(default_factory=dict)
     shown: tuple[dict[str, str], ...] = ()
 
     @property
@@ -53,7 +57,7 @@ class Recall:
 
     @property
     def accuracy(self) -> dict[str, float | None]:
-        """The share of right answers, by who answers."""
+        """The mean score, by who answers: the share of right answers, where an answer is right or wrong."""
         names = ("prompted", "window", "retrieved", "bare", "folded", "random")
         return {n: sum(self.right[n]) / self.questions if n in self.right else None for n in names}
 
@@ -84,7 +88,7 @@ class Recall:
             "retained": None if kept is None else {"value": kept[0], "low": kept[1], "high": kept[2]},
             "prompted_turn": self.turn,
             "third_turn": self.third_turn,
-            "absent_abstained": self.absent,
+            "absent": self.absent,
             "shown": list(self.shown),
         }
 
@@ -95,10 +99,11 @@ def recall(
     questions: Sequence[Question],
     parts: Sequence[Piece],
     *,
+    score: Score = answers_right,
     seed: int = 0,
     after: Callable[[str], None] = lambda _: None,
 ) -> Recall:
-    """Asks everyone the same questions. `parts` are the passages that are retrieved from."""
+    """Asks everyone the same questions. `parts` are the passages that are retrieved from; `score` judges an answer."""
     model = frame.model
     bare = [(*frame.before, *frame.asked(q.text)) for q in questions]
     passages = [part.alone for part in parts]
@@ -106,46 +111,48 @@ def recall(
     def count(text: str) -> int:
         return len(model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    found = [retrieved(passages, q.text, count) for q in questions]
+    ranked = [retrieved(passages, q.text, count) for q in questions]
     after("answering with passages and without")
     fits = len(frame.folded) + max(map(len, bare)) + NEW <= model.window
     texts: dict[str, list[str]] = {"bare": _texts(frame, bare)}
     readers = {turn: Reader(frame, turn) for turn in (("system", "user") if frame.chat else ("system",))}
     best: dict[str, tuple[float, str]] = {}
     for turn, reader in readers.items():
-        given = {"window": [q.passage for q in questions], "retrieved": found}
+        given = {"window": [q.passage for q in questions], "retrieved": ranked}
         if fits:
             given["prompted"] = [frame.context] * len(questions)
         for name, read in given.items():
             answers = _texts(frame, [reader.prompt(t, q.text) for t, q in zip(read, questions, strict=True)])
-            share = sum(_right(answers, questions))
-            if name not in best or share > best[name][0]:
-                best[name], texts[name] = (share, turn), answers
+            total = sum(_scores(score, answers, questions))
+            if name not in best or total > best[name][0]:
+                best[name], texts[name] = (total, turn), answers
     after("answering with the fold")
     turn = best["prompted"][1] if fits else "system"
     with fold.applied(model):
         texts["folded"] = _texts(frame, bare)
-        third = {"folded": _third(frame, None, questions)}
-        absent = {"folded": _abstained(frame, None, questions)}
+        third = {"folded": _third(frame, None, questions, score)}
+        absent = {"folded": _absent(frame, None, questions)}
     with fold.random_like(seed).applied(model):
         texts["random"] = _texts(frame, bare)
     if fits:
-        third["prompted"] = _third(frame, readers[turn], questions)
-        absent["prompted"] = _abstained(frame, readers[turn], questions)
+        third["prompted"] = _third(frame, readers[turn], questions, score)
+        absent["prompted"] = _absent(frame, readers[turn], questions)
     shown = tuple(
         {"question": q.text, "value": q.value, **{n: texts[n][i] for n in ("prompted", "bare", "folded") if n in texts}}
         for i, q in enumerate(questions[:3])
     )
-    right = {name: tuple(_right(answers, questions)) for name, answers in texts.items()}
-    return Recall(right, turn, third, {k: v for k, v in absent.items() if v is not None}, shown)
+    right = {name: tuple(_scores(score, answers, questions)) for name, answers in texts.items()}
+    return Recall(right, turn, third, {k: v for k, v in absent.items() if v}, shown)
 
 
-def accuracy_of(model: Model, fold: Fold, context: str, questions: Sequence[Question]) -> float:
-    """The share of right answers of a folded model that is given the questions alone."""
+def accuracy_of(
+    model: Model, fold: Fold, context: str, questions: Sequence[Question], score: Score = answers_right
+) -> float:
+    """The mean score of a folded model that is given the questions alone."""
     frame = Frame.of(model, context)
     with fold.applied(model):
         answers = _texts(frame, [(*frame.before, *frame.asked(q.text)) for q in questions])
-    return sum(_right(answers, questions)) / len(questions)
+    return sum(_scores(score, answers, questions)) / len(questions)
 
 
 def _texts(frame: Frame, prompts: Sequence[tuple[int, ...]]) -> list[str]:
@@ -153,12 +160,12 @@ def _texts(frame: Frame, prompts: Sequence[tuple[int, ...]]) -> list[str]:
     return [text.strip() for text in frame.model.tokenizer.batch_decode(answers, skip_special_tokens=True)]
 
 
-def _right(answers: Sequence[str], questions: Sequence[Question]) -> list[bool]:
-    return [answers_right(a, q) for a, q in zip(answers, questions, strict=True)]
+def _scores(score: Score, answers: Sequence[str], questions: Sequence[Question]) -> list[float]:
+    return [float(score(a, q)) for a, q in zip(answers, questions, strict=True)]
 
 
-def _third(frame: Frame, reader: Reader | None, questions: Sequence[Question]) -> float:
-    """The share of right answers in the third turn, after two questions about other things and their answers."""
+def _third(frame: Frame, reader: Reader | None, questions: Sequence[Question], score: Score) -> float:
+    """The mean score in the third turn, after two questions about other things and their answers."""
     some = questions[:SOME]
     start = tuple(reader.prompt(frame.context, by_hand()[0]) if reader else (*frame.before, *frame.asked(by_hand()[0])))
     gap = tuple(frame.model.tokenizer("\n", add_special_tokens=False)["input_ids"]) if frame.chat else ()
@@ -166,20 +173,25 @@ def _third(frame: Frame, reader: Reader | None, questions: Sequence[Question]) -
         (answer,) = greedy(frame, [start], [24])
         start = (*start, *answer, *(() if answer[-1:] == (frame.end,) else (frame.end,)), *gap)
         start = (*start, *frame.asked(other)) if other else start
-    return sum(_right(_texts(frame, [(*start, *frame.asked(q.text)) for q in some]), some)) / len(some)
+    return sum(_scores(score, _texts(frame, [(*start, *frame.asked(q.text)) for q in some]), some)) / len(some)
 
 
-def _abstained(frame: Frame, reader: Reader | None, questions: Sequence[Question]) -> float | None:
-    """The share of questions about names that the context does not have in which the model says so."""
+def _absent(frame: Frame, reader: Reader | None, questions: Sequence[Question]) -> dict[str, float]:
+    """Questions about names that the context does not have: how often the model says so, and how often it names
+    something that the question does not. Empty if none can be made."""
     asked: list[str] = []
     for q in questions:
         names = [m for m in marked(q.text) if m in frame.context and not any(c.isdigit() for c in m)]
         if names and len(asked) < SOME:
             asked.append(q.text.replace(names[0], STRANGERS[len(asked) % len(STRANGERS)]))
     if not asked:
-        return None
+        return {}
     prompts = [reader.prompt(frame.context, q) if reader else (*frame.before, *frame.asked(q)) for q in asked]
-    return sum(map(abstains, _texts(frame, prompts))) / len(asked)
+    answers = _texts(frame, prompts)
+    named = [any(not contains(q, m) for m in marked(a)) for q, a in zip(asked, answers, strict=True)]
+    silent = [abstains(a) for a in answers]
+    invented = [some and not none for some, none in zip(named, silent, strict=True)]
+    return {"abstained": sum(silent) / len(asked), "invented": sum(invented) / len(asked)}
 
 
 def with_passages(pairs: Sequence[tuple[str, str]], parts: Sequence[Piece]) -> list[Question]:

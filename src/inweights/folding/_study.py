@@ -129,6 +129,7 @@ def study(
         return Study(tuple(parts), (), ())
     reader = Reader(frame, _turn(frame, parts, known, random.Random(seed)))
     taken = {_plain(q) for q in avoid}
+    apart = tuple(taken)
     kept: list[Studied] = []
     dropped: Counter[str] = Counter()
     count: Counter[tuple[int, str]] = Counter()
@@ -144,7 +145,7 @@ def study(
             new = []
         own = _written(frame, parts, missing, rnd)
         written, new = written + len(own), new + own
-        new = [q for q in new if not _drop(q, parts, taken, dropped)]
+        new = [q for q in new if not _drop(q, parts, taken, apart, dropped)]
         right = taught(reader, parts, known, new)
         dropped["not answered from its piece"] += len(new) - len(right)
         kept += right
@@ -231,13 +232,18 @@ def _constructed(parts: Sequence[Piece], facts: Sequence[Fact], rnd: random.Rand
     return results
 
 
-def _drop(draft: Draft, parts: Sequence[Piece], taken: set[str], dropped: Counter[str]) -> bool:
-    """Whether a question is no use: no question, known already, or names nothing of its piece."""
+def _drop(draft: Draft, parts: Sequence[Piece], taken: set[str], apart: tuple[str, ...], dropped: Counter[str]) -> bool:
+    """Whether a question is no use: no question, known already, for judging, or names nothing of its piece.
+
+    What is kept `apart` for judging may have a request after the question, such as to answer briefly.
+    """
     query, piece = draft.query, parts[draft.piece]
     names = [m for m in piece.marked if draft.phrase and m != draft.phrase]
     why = ""
     if not 3 <= len(query.split()) <= 80 or (draft.phrase and query[-1:] not in '?"'):
         why = "not a question"
+    elif any(other.startswith(_plain(query)) for other in apart):
+        why = "kept apart for judging"
     elif _plain(query) in taken:
         why = "asked already"
     elif not draft.answer and names and not any(contains(query, part) for n in names for part in (n, *n.split())):
