@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from inweights.running import Block
-from inweights.theory import Update
+from inweights.theory import Changes, Shift, Update
 
 Slot = tuple[str, int]
 """A matrix: the parameter's name, and which expert of it (−1 for a plain matrix)."""
@@ -72,28 +72,34 @@ class BlockPatch:
             moved={name: delta[token].clone() for name, delta in self.moved.items()},
         )
 
-    def parameters(self, model: nn.Module) -> dict[str, Tensor]:
-        """The changed parameters, dense."""
+    def changes(self, net: nn.Module) -> Changes:
+        """One change for each parameter, matrices of the mathematical shape `(out, in)` however they are stored.
+
+        Experts that are stored together in one tensor are left out: see `parameters`.
+        """
+        updates: dict[str, Update] = {}
+        if self.read is not None:
+            for control in self.block.inputs:
+                W = net.get_parameter(control.name).detach()
+                updates[control.name] = self.read.premultiplied(W.mT if control.transposed else W)
+        for (name, expert), update in self.added.items():
+            if expert < 0:  # a matrix may be read from and written to
+                updates[name] = updates[name] + update if name in updates else update
+        shifts = [Shift(delta, name) for name, delta in self.moved.items()]
+        return Changes((*(update.named(name) for name, update in updates.items()), *shifts))
+
+    def parameters(self, net: nn.Module) -> dict[str, Tensor]:
+        """The changed parameters, dense, as the model stores them."""
         new: dict[str, Tensor] = {}
+        turned = {c.name: c.transposed for c in (*self.block.inputs, *self.block.outputs)}
         with torch.no_grad():
-            if self.read is not None:
-                for control in self.block.inputs:
-                    W = model.get_parameter(control.name)
-                    whole = self.read.premultiplied(W.mT if control.transposed else W)
-                    new[control.name] = _added(whole, W, control.transposed)
-            turned = {c.name: c.transposed for c in self.block.outputs}
+            for item in self.changes(net).items:
+                W = net.get_parameter(item.name)
+                new[item.name] = _added(item, W, turned[item.name]) if isinstance(item, Update) else item.added_to(W)
             for (name, expert), update in self.added.items():
-                W = model.get_parameter(name)
-                if expert < 0 and name not in new:
-                    new[name] = _added(update, W, turned[name])
-                    continue
-                if name not in new:
-                    new[name] = W.detach().clone()
-                changed = new[name]
-                change = update.dense().mT if turned[name] else update.dense()
-                (changed if expert < 0 else changed[expert]).add_(change)
-            for name, delta in self.moved.items():
-                new[name] = model.get_parameter(name) + delta
+                if expert >= 0:
+                    changed = new.setdefault(name, net.get_parameter(name).detach().clone())
+                    changed[expert].add_(update.dense().mT if turned[name] else update.dense())
         return new
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torch import Tensor
-
 from inweights._errors import InputError
 from inweights.models._adapter import Factors, write_merged, write_peft
 from inweights.models._gguf import write_gguf
@@ -34,17 +32,8 @@ def lora(patch: Patch, model: Model, strength: float = 1.0) -> Factors:
         raise InputError(f"This patch cannot be written as an adapter: {why}.")
     if not abs(strength) < float("inf"):
         raise InputError(f"`strength` is {strength}, but must be a number.")
-    results: dict[str, tuple[Tensor, Tensor]] = {}
-    for whole in patch.blocks:
-        b = whole if patch.mode == "static" else whole.at(0)
-        if b.read is not None:
-            for c in b.block.inputs:
-                W = model.model.get_parameter(c.name).detach()
-                update = b.read.premultiplied(W.mT if c.transposed else W)
-                results[c.name.removesuffix(".weight")] = (update.v.mT, strength * update.u)
-        for (name, _), update in b.added.items():
-            results[name.removesuffix(".weight")] = (update.v.mT, strength * update.u)
-    return results
+    updates = patch.changes(model).updates
+    return {u.name.removesuffix(".weight"): (u.v.mT, strength * u.u) for u in updates}
 
 
 def to_peft(patch: Patch, model: Model, folder: Path, strength: float = 1.0) -> Path:

@@ -21,7 +21,7 @@ from inweights.models._load import Model, as_model
 from inweights.models._prompt import Prompt
 from inweights.models._run import Mode, goals, solve_patches
 from inweights.running import full_precision
-from inweights.theory import exchanged
+from inweights.theory import Changes, exchanged
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3}
 """Largest logit errors that a proof allows; nothing is promised in lower precision."""
@@ -63,6 +63,12 @@ class Patch:
         for b in self.blocks:
             new.update(self._at(b, token).parameters(net))
         return new
+
+    def changes(self, model: Model | nn.Module, token: int | None = None) -> Changes:
+        """The changes by parameter, in factors of the mathematical shape `(out, in)`: for one query token, or for all
+        of them in static mode. Experts that are stored together in one tensor are left out."""
+        net = as_model(model).model
+        return Changes(tuple(item for b in self.blocks for item in self._at(b, token).changes(net).items))
 
     @contextmanager
     def applied(self, model: Model | nn.Module, token: int | None = None) -> Iterator[nn.Module]:
