@@ -27,6 +27,7 @@ from inweights.folding import (
 )
 from inweights.folding._card import Card
 from inweights.folding._fidelity import Distance, distance, recovered
+from inweights.folding._lessons import steps_for_facts
 from inweights.folding._lora import Lora, linear_modules
 from inweights.folding._match import Fit, fit
 from inweights.folding._methods import METHODS, steps_for
@@ -170,6 +171,18 @@ def test_every_method_folds_both_kinds_of_models(model: Model, method: str) -> N
     fold = Fold(found.updates, Card())
     assert fold.rank <= 2
     assert all(bool(u.u.isfinite().all() and u.v.isfinite().all()) for u in fold.updates.values())
+
+
+@pytest.mark.parametrize("rank", [1, 4, 16, 64, 256])
+def test_a_fold_of_any_rank_is_closer_than_the_bare_model(model: Model, rank: int) -> None:
+    """With the package's own rates; above the width (32) a rank is that of the matrix."""
+    model = Model(model.model.float(), model.tokenizer, model.name)
+    examples = some(model, 16)
+    base = replace(FEW, count=40)
+    for how in (base, replace(steps_for_facts(model, examples, rank), count=40, batch=base.batch)):
+        fold = Fold(solve_updates(model, examples, rank=rank, steps=how).updates, Card())
+        assert fold.rank == min(rank, 32)
+        assert measure("calibration", examples, fold, control=False).recovered.value > 0
 
 
 def test_bad_methods_and_ranks_are_refused() -> None:

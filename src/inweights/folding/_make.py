@@ -157,7 +157,11 @@ def make(
         fidelity = fidelity_of(frame, made, kept_out, answers=tests, new=new, seed=seed, after=lambda s: after(s, 0, 0))
         fidelity = replace(fidelity, facts=len(studied.facts) if plan.facts else 0)
         if about := list(questions) or as_questions(studied, plan.held_out):
-            known = recall(frame, made, about, studied.pieces, score=score, seed=seed, after=lambda s: after(s, 0, 0))
+            # On the working copy: hundreds of answers, all of them by the same weights.
+            known = recall(
+                quick, Fold(made.updates, Card(), low), about, studied.pieces, score=score, seed=seed,
+                after=lambda s: after(s, 0, 0),
+            )  # fmt: skip
             fidelity = replace(fidelity, recall=known, studied=_on_studied(frame, made, plan))
         made = replace(made, card=replace(made.card, fidelity=fidelity.for_card()))
     return Made(made, fidelity, solved.seconds, time.perf_counter() - start, studied, work.resumed)

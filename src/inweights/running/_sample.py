@@ -15,6 +15,9 @@ from inweights.running._head import last_logits
 # The cache is copied at every token, so a long context is sampled in smaller batches: bytes and texts at once.
 AT_ONCE = {"cpu": (1 << 29, 64), "cuda": (24 << 30, 4096)}
 
+DROP = 0.75
+"""The share of texts in progress below which a batch is computed without those that have ended."""
+
 
 def sample(
     net: nn.Module,
@@ -56,13 +59,17 @@ def _read(net: nn.Module, shared: Sequence[int]) -> tuple[Any, int]:
         return None, 0
     ids = torch.tensor([list(shared)], device=next(net.parameters()).device)
     out = net(input_ids=ids, use_cache=True, **last_logits(net))
-    cache = getattr(out, "past_key_values", None)
-    layers = getattr(cache, "layers", None) or [None]
-    # Counters may lie beside the keys and values, but no state of another kind.
-    held = [{k for k, v in vars(layer or out).items() if isinstance(v, Tensor) and v.ndim > 1} for layer in layers]
-    if any(names != {"keys", "values"} for names in held):
+    cache: Any = getattr(out, "past_key_values", None)
+    if not _held(cache):
         raise InputError("This model keeps no keys and values of what it has read, so it cannot be sampled in batches.")
-    return cache, sum(t.nbytes for layer in layers for t in (layer.keys, layer.values))
+    return cache, sum(t.nbytes for layer in cache.layers for t in (layer.keys, layer.values))
+
+
+def _held(cache: Any) -> bool:
+    """Whether a cache has keys and values in every layer; counters may lie beside them, but no other state."""
+    layers = getattr(cache, "layers", None) or [None]
+    held = [{k for k, v in vars(layer or object).items() if isinstance(v, Tensor) and v.ndim > 1} for layer in layers]
+    return all(names == {"keys", "values"} for names in held)
 
 
 def _windowed(net: nn.Module) -> bool:
@@ -108,7 +115,8 @@ def _continued(
     cache = widened(cache, rows)
     last = last_logits(net)
     tokens: list[list[int]] = [[] for _ in texts]
-    open_ = set(range(rows))
+    running = list(range(rows))  # the text of each row that is still computed
+    open_ = set(running)
     for _ in range(new):
         out = net(
             input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, **last
@@ -118,7 +126,7 @@ def _continued(
             ids = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
         else:
             ids = logits.argmax(-1, keepdim=True)
-        for r, token in enumerate(ids.squeeze(-1).tolist()):
+        for r, token in zip(running, ids.squeeze(-1).tolist(), strict=True):
             if r in open_:
                 tokens[r].append(token)
                 if ends(token):
@@ -126,5 +134,12 @@ def _continued(
         if not open_:
             break
         positions = positions[:, -1:] + 1
-        mask = torch.cat([mask, mask.new_ones(rows, 1)], 1)
+        mask = torch.cat([mask, mask.new_ones(len(running), 1)], 1)
+        # Not when sampling: there the tokens of one text depend on how many are drawn at once.
+        if not temperature and len(open_) <= DROP * len(running) and _held(cache):
+            kept = [k for k, r in enumerate(running) if r in open_]
+            running, at = [running[k] for k in kept], torch.tensor(kept, device=ids.device)
+            ids, mask, positions = ids[at], mask[at], positions[at]
+            for layer in cache.layers:
+                layer.keys, layer.values = layer.keys[at], layer.values[at]
     return [tuple(s) for s in tokens]
