@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inweights._errors import InputError
-from inweights._files import folder_for
+from inweights._files import require_writable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -80,4 +80,4 @@ def require_new(option: str, folder: Path) -> None:
     """Raises an error, before any work, if a folder is not empty or could not be written."""
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{option} is the folder {str(folder)!r}, which is not empty: name a new one.")
-    folder_for(option, folder.parent)
+    require_writable(option, folder.parent)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inweights._errors import InputError
+from inweights._files import require_writable
 from inweights.cli._model import Device, Dtype, ModelName, open_model
-from inweights.cli._output import Json, emit, say
+from inweights.cli._output import Json, emit, require_new, say
 
 if TYPE_CHECKING:
     from inweights.models import Model
@@ -31,19 +32,13 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a patch or an adapter as a LoRA adapter (PEFT, GGUF) or as a merged checkpoint, where that is possible."""
-    from inweights._files import folder_for
-
     if form not in ("peft", "gguf", "merged"):
         raise InputError(f"--format is {form!r}, but must be peft, gguf or merged.")
     if not source.exists():
         raise InputError(f"There is no patch file or adapter folder {str(source)!r}.")
     if form == "merged" and strength != 1.0 and not source.is_dir():
         raise InputError("--strength scales adapters only: use --format peft or gguf.")
-    if form == "gguf" and out.is_dir():
-        raise InputError(f"--out is the folder {str(out)!r}, but a GGUF adapter is a file: name one.")
-    if form != "gguf" and out.exists() and not out.is_dir():
-        raise InputError(f"--out is the file {str(out)!r}, but {form} is a folder: name one.")
-    folder_for("--out", out.parent)
+    _require_new(out, form)
     write = _adapter if source.is_dir() else _patch
     from inweights.models import device_names
 
@@ -54,6 +49,19 @@ def export(
         emit({"path": str(path), "format": form, "portable": not why, "reason": why, "device": place})
     else:
         say(f"{path}: {form}")
+
+
+def _require_new(out: Path, form: str) -> None:
+    """Raises an error, before any work, if `--out` is there already, of the wrong kind, or could not be written."""
+    if form != "gguf":
+        if out.exists() and not out.is_dir():
+            raise InputError(f"--out is the file {str(out)!r}, but {form} is a folder: name one.")
+        return require_new("--out", out)
+    if out.is_dir():
+        raise InputError(f"--out is the folder {str(out)!r}, but a GGUF adapter is a file: name one.")
+    if out.exists():
+        raise InputError(f"--out is the file {str(out)!r}, which exists already: name a new one.")
+    return require_writable("--out", out.parent)
 
 
 def _adapter(folder: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:

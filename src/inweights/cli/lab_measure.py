@@ -92,9 +92,9 @@ def plot_command(
     as_json: Json = False,
 ) -> None:
     """Draw what `eval` measures, with bootstrap bands, and write the table that the figure is drawn from."""
-    from inweights._files import folder_for
+    from inweights._files import require_writable
 
-    folder_for("--out", out)
+    require_writable("--out", out)
     result = _measured(name, prompts, points, shift, against, load, device, seed)
     from inweights.report import write_curves
 

@@ -41,9 +41,9 @@ def patch(
 ) -> None:
     """Write the weight changes that stand for a context; `verify --patch FILE` proves them again."""
     from inweights import models
-    from inweights._files import folder_for
+    from inweights._files import require_writable
 
-    folder_for("--out", out.parent)
+    require_writable("--out", out.parent)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, texts, chat, shifted)

@@ -39,12 +39,12 @@ def trace(
 ) -> None:
     """Follow the update of every layer token by token; draws a heat-map of layers and tokens."""
     from inweights import models
-    from inweights._files import folder_for, write_atomic, write_csv
+    from inweights._files import require_writable, write_atomic, write_csv
 
     if out is not None:
         if out.suffix != ".png":
             raise InputError(f"--out is {str(out)!r}, but must end in .png; the table is written beside it.")
-        folder_for("--out", out.parent)
+        require_writable("--out", out.parent)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, texts, chat, shifted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
+from inweights._files import beside as place_beside
 from inweights.models._model import Model
 from inweights.models._quiet import quiet
 
@@ -79,10 +79,12 @@ def whole(folder: Path, write: Callable[[Path], None]) -> Path:
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"--out is the folder {str(folder)!r}, which is not empty: name a new one.")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    half = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    half = place_beside(folder)
+    half.mkdir()
     try:
         write(half)
-        half.chmod(0o755)
+        for file in (p for p in half.rglob("*") if p.is_file()):
+            file.chmod(half.stat().st_mode & 0o666)  # safetensors makes files that only the user can read
         if folder.exists():
             folder.rmdir()
         half.replace(folder)
