@@ -61,6 +61,8 @@ def test_folding_writes_an_adapter_and_an_honest_report(inweights: Run, folder: 
     keys = "recovered kl_bare kl_folded agree_bare agree_folded rank seconds_solve seconds_total adapter base_path"
     assert set(keys.split()) <= set(result)
     assert result["rank"] == 2
+    assert (result["calibration_queries"], result["calibration_source"]) == (8, "file q.txt")
+    assert result["warnings"] == []
     assert result["base_path"] == folder
     assert result["seconds_solve"] < result["seconds_total"]
     assert {p.name for p in out.iterdir()} >= {"adapter_config.json", "adapter_model.safetensors", "README.md"}

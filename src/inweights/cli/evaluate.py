@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inweights.cli._fidelity import fidelity_json, show_fidelity
-from inweights.cli._model import Context, Device, Dtype, ModelName, open_model, text
+from inweights.cli._model import Context, Device, Dtype, ModelName, Plain, Strength, open_model, require_strength, text
 from inweights.cli._output import Json, Seed, emit, progress, say, table
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def evaluate(
     ] = None,
     other: Annotated[Path | None, typer.Option(help="The fold of another prompt, as a control that must fail.")] = None,
     model: ModelName = "smollm2",
-    strength: Annotated[float, typer.Option(help="Scales the adapter.")] = 1.0,
-    plain: Annotated[bool, typer.Option("--plain", help="Plain text, without the model's chat template.")] = False,
+    strength: Strength = 1.0,
+    plain: Plain = False,
     new_tokens: Annotated[int, typer.Option(help="Answer tokens to compare.", min=1)] = 48,
     growth: Annotated[bool, typer.Option("--growth", help="Also measure what a longer prompt would cost.")] = False,
     dtype: Dtype = "float32",
@@ -39,6 +39,7 @@ def evaluate(
     from inweights.folding import fidelity_of as measured
     from inweights.models import device_names
 
+    require_strength(strength)
     prompt = text("--context", context)
     asked = read_queries(queries, "The file of --queries") if queries else [(q, None) for q in questions()]
     loaded = open_model(model, dtype, device, quiet=as_json)

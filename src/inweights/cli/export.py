@@ -9,7 +9,7 @@ import typer
 
 from inweights._errors import InputError
 from inweights._files import require_writable
-from inweights.cli._model import Device, Dtype, ModelName, open_model
+from inweights.cli._model import Device, Dtype, ModelName, open_model, require_strength
 from inweights.cli._output import Json, emit, require_new, say
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def export(
         raise InputError(f"There is no patch file or adapter folder {str(source)!r}.")
     if form == "merged" and strength != 1.0 and not source.is_dir():
         raise InputError("--strength scales adapters only: use --format peft or gguf.")
+    require_strength(strength)
     _require_new(out, form)
     write = _adapter if source.is_dir() else _patch
     from inweights.models import device_names

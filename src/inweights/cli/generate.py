@@ -17,9 +17,11 @@ from inweights.cli._model import (
     ModelName,
     Query,
     Shifted,
+    Strength,
     open_model,
     open_prompt,
     read_texts,
+    require_strength,
 )
 from inweights.cli._output import Json, emit, say
 
@@ -36,7 +38,7 @@ def generate(
     shifted: Shifted = False,
     new_tokens: Annotated[int, typer.Option(help="How many tokens.", min=1)] = 20,
     adapter: Annotated[Path | None, typer.Option(help="A folded adapter, to answer without the context.")] = None,
-    strength: Annotated[float, typer.Option(help="Scales the adapter.")] = 1.0,
+    strength: Strength = 1.0,
     dtype: Dtype = "float32",
     device: Device = "auto",
     as_json: Json = False,
@@ -44,6 +46,7 @@ def generate(
     """Continue the text with the context, without it, with exact weights in its place, and with a folded adapter."""
     from inweights import models
 
+    require_strength(strength)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, texts, chat, shifted)

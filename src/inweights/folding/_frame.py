@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from inweights._errors import InputError
-from inweights.models import Model, adds_bos, turns
+from inweights._errors import InputError, shown
+from inweights.models import HOW_TO_PASS_ONE, Model, adds_bos, turns
 
 MARK = "§query§"
 QUESTION = ("\n\nQuestion: ", "\nAnswer:")
@@ -40,7 +40,9 @@ class Frame:
         """`chat` is whether the model's tokenizer has a chat template, unless said."""
         tok = model.tokenizer
         if tok is None:
-            raise InputError("Folding works on text, but this model has no tokenizer.")
+            raise InputError(f"Folding works on text, but the model has no tokenizer: {HOW_TO_PASS_ONE}.")
+        if not isinstance(context, str):
+            raise InputError(f"`context` is {shown(context)}, but must be text: the prompt to fold.")
         if not context.strip():
             raise InputError("`context` is empty: there is nothing to fold.")
         chat = bool(getattr(tok, "chat_template", None)) if chat is None else chat

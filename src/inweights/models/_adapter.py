@@ -38,8 +38,7 @@ def write_peft(factors: Factors, model: Model, folder: Path, beside: Callable[[P
         fan_in_fan_out=all(is_transposed(model, name) for name in factors),
         r=most, lora_alpha=most, target_modules=sorted(factors), rank_pattern=other, alpha_pattern=other,
         bias="none", task_type="CAUSAL_LM", inference_mode=True,
-        # A hub id means the same on every machine, a path of the cache does not.
-        base_model_name_or_path=model.name if model.revision else model.path or model.name,
+        base_model_name_or_path=model.source or None,
         revision=model.revision or None,
     )  # fmt: skip
     tensors = {}
