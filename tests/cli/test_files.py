@@ -92,5 +92,5 @@ def test_what_cannot_be_written_is_refused_without_a_trace(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     from inweights import InputError
 
-    with pytest.raises(InputError, match="--out is '.*/file/x', which cannot be written to"):
+    with pytest.raises(InputError, match=r"--out is '.*/file/x', which cannot be written to"):
         require_writable("--out", tmp_path / "file" / "x")

@@ -98,6 +98,33 @@ def test_evaluating_with_answers_and_another_fold(
     assert abs(found["recovered"]) > 1e-3
 
 
+def test_accuracy_counts_answers_that_contain_the_given_one(
+    inweights: Run, folder: str, adapters: dict[str, Path], tmp_path: Path
+) -> None:
+    """With a word from the middle of what the prompted model answers: contained, but not at the beginning."""
+    from inweights.folding import Frame, answered
+    from inweights.folding._answers import words
+    from inweights.models import load
+
+    asked = [f"What is {i}?" for i in range(8)]
+    frame = Frame.of(load(folder), CONTEXT)
+    texts = frame.model.tokenizer.batch_decode(answered(frame, asked, new=64, temperature=0.0).answers)
+    rows = [{"query": q, "answer": words(t)[2]} for q, t in zip(asked, texts, strict=True) if len(words(t)) > 2]
+    assert rows
+    queries = tmp_path / "q.json"
+    queries.write_text(json.dumps(rows))
+    args = ("evaluate", "--adapter", adapters["a"], "--context", CONTEXT, "--model", folder, "--queries", queries)
+    loose, strict = (inweights(*args, "--new-tokens", "4", *more, "--json") for more in ((), ("--strict",)))
+    assert loose["accuracy_prompted"] == 1.0
+    assert strict["accuracy_prompted"] < 1.0
+    assert "contains the given one as whole words" in loose["accuracy_definition"]
+    assert "begins with the given one" in strict["accuracy_definition"]
+    said = inweights(*args, "--new-tokens", "4")
+    assert "Accuracy: prompted 100.0%" in said
+    assert "(right if the answer contains the given one as whole words" in said
+    assert said.count("Q: ") == min(3, len(rows))
+
+
 def test_combining_measures_each_where_its_prompt_is_known(
     inweights: Run, folder: str, adapters: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -246,7 +246,7 @@ def test_a_foreign_adapter_of_another_model_gets_one_sentence(
     (folder / "inweights.json").unlink()
     other = model("gpt2") if family == "gpt2" else as_model(wide())
     for use in (lambda: load_fold(folder, other), lambda: load_fold(folder, sound[1]).applied(other).__enter__()):
-        with pytest.raises(InputError, match="are those of another model than .* matrices do not fit it") as said:
+        with pytest.raises(InputError, match=r"are those of another model than .* matrices do not fit it") as said:
             use()
         assert len(str(said.value).splitlines()) == 1
 

@@ -106,9 +106,9 @@ def test_a_missing_tokenizer_is_asked_for(use: Any, net: Any) -> None:
 def test_wrong_arguments_are_named(net: Any, tokenizer: Any) -> None:
     with pytest.raises(iw.InputError, match="`context` is None, but must be text"):
         iw.fold(net, None, tokenizer=tokenizer)  # type: ignore[arg-type]
-    with pytest.raises(iw.InputError, match="`model` is a str: load it with `iw.load`"):
+    with pytest.raises(iw.InputError, match=r"`model` is a str: load it with `iw.load`"):
         iw.fold("smollm2", CONTEXT)  # type: ignore[call-overload]
-    with pytest.raises(iw.InputError, match="`spec` is a LlamaForCausalLM.*already loaded"):
+    with pytest.raises(iw.InputError, match=r"`spec` is a LlamaForCausalLM.*already loaded"):
         iw.load(net)
     with pytest.raises(iw.InputError, match="`spec` is a Model"):
         iw.load(talker())  # type: ignore[arg-type]

@@ -21,7 +21,9 @@ Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.
 Device = Annotated[
     str, typer.Option(help="auto (cuda, else mps, else cpu), cpu, cuda, cuda:N, mps, or spread (by accelerate).")
 ]
-Context = Annotated[str, typer.Option(help="The prompt that the weights shall stand for: text, or @FILE.", metavar="TEXT")]
+Context = Annotated[
+    str, typer.Option(help="The prompt that the weights shall stand for: text, or @FILE.", metavar="TEXT")
+]
 Query = Annotated[str, typer.Option(help="The text after the context: text, or @FILE.", metavar="TEXT")]
 Keep = Annotated[
     str, typer.Option(help="A part of the context that stays in the prompt; it must occur once.", metavar="TEXT")
@@ -35,7 +37,9 @@ Shifted = Annotated[
         "behind the context.",
     ),
 ]
-Strength = Annotated[float, typer.Option(help="Multiplies the adapter; -10 to 10.")]
+Strength = Annotated[
+    float, typer.Option(help="Multiplies the adapter: 0 is no effect, 1 that of the prompt; -10 to 10.")
+]
 Plain = Annotated[
     bool,
     typer.Option(

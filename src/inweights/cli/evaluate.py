@@ -14,15 +14,19 @@ from inweights.cli._output import Json, Seed, emit, progress, say, table
 if TYPE_CHECKING:
     from inweights.folding import Savings
 
+QUERIES = "JSON lines, or a JSON array, of objects with `query` and perhaps `answer`; or lines of text."
+STRICT = (
+    "For accuracy, an answer is right only if it begins with the given one; by default, if it contains it as whole "
+    "words."
+)
 Adapter = Annotated[Path, typer.Option(help="A LoRA adapter folder, from inweights or any other.")]
 
 
 def evaluate(
     adapter: Adapter,
     context: Context,
-    queries: Annotated[
-        Path | None, typer.Option(help="JSON lines with `query` and optionally `answer`; or lines of text.")
-    ] = None,
+    queries: Annotated[Path | None, typer.Option(help=QUERIES)] = None,
+    strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
     other: Annotated[Path | None, typer.Option(help="The fold of another prompt, as a control that must fail.")] = None,
     model: ModelName = "smollm2",
     strength: Strength = 1.0,
@@ -57,7 +61,8 @@ def evaluate(
         bar = bars.add_task("evaluating", total=None, note="")
         result = measured(
             frame, fold, {name: [q for q, _ in asked]}, answers=[(q, a) for q, a in asked if a is not None],
-            others=others, new=new_tokens, seed=seed, after=lambda stage: bars.update(bar, description=stage),
+            strict=strict, others=others, new=new_tokens, seed=seed,
+            after=lambda stage: bars.update(bar, description=stage),
         )  # fmt: skip
     lengths = [n for n in (64, 256, 1024, 4096) if n + len(frame.asked(asked[0][0])) < loaded.window]
     costs = [savings(frame, asked[0][0], n, rounds=1) for n in lengths] if growth else []

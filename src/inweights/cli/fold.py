@@ -11,7 +11,7 @@ import typer
 
 from inweights._errors import InputError, Problems
 from inweights.cli._fidelity import fidelity_json, show_fidelity
-from inweights.cli._model import Device, ModelName, Plain, open_model, text, wrong_strength
+from inweights.cli._model import Device, ModelName, Plain, Strength, open_model, text, wrong_strength
 from inweights.cli._output import Json, Seed, emit, progress, require_new, say
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ CALIBRATION = (
     "a file, at most 24, is held out to measure on."
 )
 
+RANK = "LoRA rank: the rank of the change of each weight matrix; by default 16 for match, 64 for closed."
+ENERGY = "Cut the change of each weight matrix to the lowest rank that keeps this share of its squared norm."
+
 
 def fold(
     out: Annotated[Path, typer.Option(help="The adapter folder to write.", file_okay=False)],
-    context: Annotated[
-        str | None, typer.Option(help="The prompt to fold: text, or @FILE.", metavar="TEXT")
-    ] = None,
+    context: Annotated[str | None, typer.Option(help="The prompt to fold: text, or @FILE.", metavar="TEXT")] = None,
     data: Annotated[
         str, typer.Option(help="Instead of a prompt: the few-shot prompt of a data set.", metavar="NAME")
     ] = "",
@@ -42,22 +43,9 @@ def fold(
         typer.Option(help="Questions to judge by, never studied: JSON lines with query and answer.", metavar="FILE"),
     ] = None,
     method: Annotated[str, typer.Option(help="match, closed, polish, distil, vector or mean.")] = "match",
-    rank: Annotated[
-        int | None,
-        typer.Option(
-            help="LoRA rank: the rank of the change of each weight matrix; by default 16 for match, 64 for closed.",
-            min=1,
-        ),
-    ] = None,
-    energy: Annotated[
-        float | None,
-        typer.Option(
-            help="Cut the change of each weight matrix to the lowest rank that keeps this share of its squared norm."
-        ),
-    ] = None,
-    strength: Annotated[
-        float, typer.Option(help="Multiplies the adapter: 0 is no effect, 1 that of the prompt; -10 to 10.")
-    ] = 1.0,
+    rank: Annotated[int | None, typer.Option(help=RANK, min=1)] = None,
+    energy: Annotated[float | None, typer.Option(help=ENERGY)] = None,
+    strength: Strength = 1.0,
     plain: Plain = False,
     embed_prompt: Annotated[
         bool, typer.Option("--embed-prompt", help="Keep the prompt's text in the adapter, not only its hash.")

@@ -46,7 +46,9 @@ _KEPT_BASE = (None, True, False, "gaussian", "eva", "orthogonal")
 def load_fold(folder: str | Path, model: Model | nn.Module, *, tokenizer: Any = None) -> Fold:
     """Reads a LoRA adapter for `model`, with its scaling multiplied in; refuses it with all that is wrong.
 
-    `tokenizer` is that of a transformers model that was not loaded by `iw.load`, and only needed to evaluate. Only `adapter_config.json`, `adapter_model.safetensors` and, where it is there, `inweights.json` are read:
+    `tokenizer` is that of a transformers model that was not loaded by `iw.load`; only `evaluate` needs it.
+
+    Only `adapter_config.json`, `adapter_model.safetensors` and, where it is there, `inweights.json` are read:
     nothing that could run code. A foreign adapter says nothing checkable about its base beyond names and shapes.
 
     **Example:**

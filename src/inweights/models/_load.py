@@ -57,8 +57,8 @@ def load(spec: str | Path = "smollm2", *, dtype: str = "float32", device: str = 
     """
     if not isinstance(spec, str | Path):
         raise InputError(
-            f"`spec` is a {type(spec).__name__}, but must be 'smollm2', a hub id, a folder or a .gguf file. A model that "
-            "is already loaded is not loaded again: pass it to iw.Prompt, iw.fold or iw.anatomy as it is."
+            f"`spec` is a {type(spec).__name__}, but must be 'smollm2', a hub id, a folder or a .gguf file; a model "
+            "that is already loaded is passed to iw.Prompt or iw.fold as it is."
         )
     spec = str(spec)
     if dtype not in DTYPES:

@@ -50,7 +50,9 @@ class Prompt:
         self.positions = positions
         tok = self.model.tokenizer
         if tok is None and (isinstance(context, str) or isinstance(query, str)):
-            raise InputError(f"`context` and `query` are text, but the model has no tokenizer: {HOW_TO_PASS_ONE}, or ids.")
+            raise InputError(
+                f"`context` and `query` are text, but the model has no tokenizer: {HOW_TO_PASS_ONE}, or ids."
+            )
         if positions not in ("absolute", "shifted"):
             raise InputError(f"`positions` is {positions!r}, but must be 'absolute' or 'shifted'.")
         before: list[int] = []
