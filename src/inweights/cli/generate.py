@@ -59,13 +59,17 @@ def generate(
         name: loaded.tokenizer.decode(getattr(result, name)) for name in ("prompted", "bare", "patched")
     }
     words["folded"] = folded
+    verdict = models.generated_verdict(prompt, result)
     if as_json:
-        emit({**words, "tokens_match": result.matching, "device": models.device_names(loaded.model)})
-        return
-    for name, text in words.items():
-        if text is not None:
-            say(f"{name:>9}: {text!r}")
-    say(f"{result.matching:.0%} of {new_tokens} generated tokens are equal, prompted and patched.")
+        place = models.device_names(loaded.model)
+        emit({**words, "tokens_match": result.matching, "verdict": verdict, "device": place})
+    else:
+        for name, text in words.items():
+            if text is not None:
+                say(f"{name:>9}: {text!r}")
+        say(f"{verdict}: {result.matching:.0%} of {new_tokens} generated tokens are equal, prompted and patched.")
+    if verdict == "FAIL":
+        raise typer.Exit(1)
 
 
 def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int, chat: bool) -> str:

@@ -30,10 +30,10 @@ from inweights.models._families import family_names as family_names
 from inweights.models._families_table import families_table as families_table
 from inweights.models._generate import Generated as Generated
 from inweights.models._generate import generate as generate
+from inweights.models._generate import generated_verdict as generated_verdict
 from inweights.models._generate import patched_anew as patched_anew
 from inweights.models._generate import patched_cached as patched_cached
 from inweights.models._generate import plain as plain
-from inweights.models._generate import tokens_match as tokens_match
 from inweights.models._gguf import write_gguf as write_gguf
 from inweights.models._load import SMOLLM2 as SMOLLM2
 from inweights.models._load import Model as Model
