@@ -235,7 +235,7 @@ def test_a_patch_is_written_proved_again_and_exported(tmp_path: Path) -> None:
     assert json.loads(run("verify", *other, "--patch", file, "--json", code=1).stdout)["verdict"] == "FAIL"
     made = json.loads(run("export", file, "--out", tmp_path / "adapter", "--json").stdout)
     assert made.pop("device") == found["device"]
-    assert made == {"path": str(tmp_path / "adapter"), "format": "peft", "portable": True, "reason": ""}
+    assert made == {"path": str(tmp_path / "adapter"), "format": "peft", "portable": True, "reason": "", "warnings": []}
     file.write_bytes(file.read_bytes()[:-100])
     assert "cannot be read, its tensors should have" in rejected("verify", *TEXTS, "--patch", file)
 

@@ -89,13 +89,15 @@ def require_strength(strength: float) -> None:
 
 
 def open_model(name: str, dtype: str, device: str, *, quiet: bool) -> Model:
-    """Loads the model; prints an automatically chosen device on standard error, unless `quiet`."""
-    from inweights.models import describe_device, load, return_freed_memory
+    """Loads the model; prints an automatically chosen device and a hint on standard error, unless `quiet`."""
+    from inweights.models import bos_hint, describe_device, load, return_freed_memory
 
     return_freed_memory()
     loaded = load(name, dtype=dtype, device=device)
     if device in ("auto", "spread") and not quiet:
         typer.echo(f"Device: {describe_device(loaded.model)}, chosen by --device {device}.", err=True)
+    if not quiet and (hint := bos_hint(loaded)):
+        typer.echo(hint, err=True)
     return loaded
 
 

@@ -44,12 +44,16 @@ def export(
     from inweights.models import device_names
 
     loaded = open_model(model, dtype, device, quiet=as_json)
-    path, why = write(source, loaded, form, out, strength)
+    path, why, warnings = write(source, loaded, form, out, strength)
     if as_json:
-        place = device_names(loaded.model)
-        emit({"path": str(path), "format": form, "portable": not why, "reason": why, "device": place})
+        emit({
+            "path": str(path), "format": form, "portable": not why, "reason": why, "warnings": warnings,
+            "device": device_names(loaded.model),
+        })  # fmt: skip
     else:
         say(f"{path}: {form}")
+        for warning in warnings:
+            say(f"Warning: {warning}")
 
 
 def _require_new(out: Path, form: str) -> None:
@@ -65,22 +69,35 @@ def _require_new(out: Path, form: str) -> None:
     return require_writable("--out", out.parent)
 
 
-def _adapter(folder: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:
-    """Writes an adapter in another format; returns its path and an empty reason, as this is always possible."""
-    from inweights.folding import load_fold
+TEMPLATE = (
+    "the chat template of this model adds a system turn of its own where there is none, but the adapter was folded for "
+    "chats without one: send the text that docs/serving.md shows to a completion endpoint, not to the chat endpoint."
+)
+
+
+def _adapter(folder: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str, list[str]]:
+    """Writes an adapter in another format; returns its path, an empty reason, as this is always possible, and
+    warnings."""
+    from inweights.folding import adds_system_turn, load_fold
 
     fold = strength * load_fold(folder, model)
+    tok = model.tokenizer
     if form == "merged":
-        return fold.to_merged(out, model), ""
-    return (fold.save_pretrained if form == "peft" else fold.to_gguf)(out, model), ""
+        from transformers import AutoTokenizer
+
+        path = fold.to_merged(out, model)
+        tok = tok and AutoTokenizer.from_pretrained(path)
+    else:
+        path = (fold.save_pretrained if form == "peft" else fold.to_gguf)(out, model)
+    return path, "", [TEMPLATE] if fold.card.chat and tok is not None and adds_system_turn(tok) else []
 
 
-def _patch(file: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:
+def _patch(file: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str, list[str]]:
     """Writes a patch; returns its path and, if it cannot be an adapter, the reason."""
     from inweights import models
 
     made = models.load_patch(file, model)
     why = models.portable(made)
     if form == "merged":
-        return models.merged(made, model, out), why
-    return (models.to_peft if form == "peft" else models.to_gguf)(made, model, out, strength), why
+        return models.merged(made, model, out), why, []
+    return (models.to_peft if form == "peft" else models.to_gguf)(made, model, out, strength), why, []

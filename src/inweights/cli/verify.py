@@ -100,7 +100,9 @@ def _show(prompt: Prompt, made: Patch, proof: Proof, numbers: dict[str, Any], ne
         ),
     ]
     if new_tokens:
-        rows.append((f"of {new_tokens} generated tokens equal", f"{numbers['tokens_match']:.0%}, {numbers['tokens_verdict']}"))
+        rows.append(
+            (f"of {new_tokens} generated tokens equal", f"{numbers['tokens_match']:.0%}, {numbers['tokens_verdict']}")
+        )
     table(("", ""), rows)
     say(f"{proof.verdict} (allowed: {proof.tolerance:.0e}, and 1% of the control)")
     for warning in made.warnings:

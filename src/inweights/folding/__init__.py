@@ -51,3 +51,4 @@ from inweights.folding._steps import DISTILLED as DISTILLED
 from inweights.folding._steps import Steps as Steps
 from inweights.folding._study import Study as Study
 from inweights.folding._study import study as study
+from inweights.folding._template import adds_system_turn as adds_system_turn

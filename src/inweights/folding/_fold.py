@@ -14,6 +14,7 @@ from torch import nn
 from inweights._errors import InputError, Problems
 from inweights.folding._card import FILE, Card
 from inweights.folding._page import page
+from inweights.folding._template import without_system_turn
 from inweights.models import Factors, Model, as_model, is_transposed, to_float64, write_gguf, write_merged, write_peft
 from inweights.theory import Changes, Update, wide
 
@@ -225,7 +226,9 @@ class Fold:
         shared = [names for names in owners.values() if len(names) > 1 and not self.updates.keys().isdisjoint(names)]
         if shared:
             raise InputError(f"This fold cannot be merged: {' and '.join(map(repr, shared[0]))} are one tensor.")
-        return write_merged(self.applied(model), model, Path(folder))
+        chats = self.card.chat and model.tokenizer is not None
+        sent = as_model(model, without_system_turn(model.tokenizer)) if chats else model
+        return write_merged(self.applied(model), sent, Path(folder))
 
 
 def _cut(update: Update, rank: int) -> tuple[Update, float, float]:

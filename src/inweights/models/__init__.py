@@ -7,6 +7,8 @@ from inweights.models._adapter import write_peft as write_peft
 from inweights.models._anatomy import Anatomy as Anatomy
 from inweights.models._anatomy import anatomy as anatomy
 from inweights.models._block_patch import Goal as Goal
+from inweights.models._bos import bos_hint as bos_hint
+from inweights.models._bos import template_begins as template_begins
 from inweights.models._device import choose_device as choose_device
 from inweights.models._device import describe_device as describe_device
 from inweights.models._device import device_names as device_names
