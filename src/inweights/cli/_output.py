@@ -27,6 +27,11 @@ def emit(result: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(_finite(result), allow_nan=False) + "\n")
 
 
+def with_former(values: dict[str, Any], **names: str) -> dict[str, Any]:
+    """JSON values that also have their keys' former names, for scripts that rely on them: `former="present"`."""
+    return values | {former: values[present] for former, present in names.items()}
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -64,7 +64,8 @@ def eval_command(
                 "prompts": prompts,
                 "shift": shift,
                 "power": result.power,
-                "unit": result.full,
+                "error_unit": result.full,
+                "unit": result.full,  # its former name
             }
         )
         return
@@ -103,7 +104,15 @@ def plot_command(
     title = f"{Path(name).stem}: {result.recipe.task.kind}{', ' + law if law else ''}"
     figure, data = write_curves(out / stem, title, result.errors, result.unit)
     if as_json:
-        emit({"figure": str(figure), "table": str(data), "unit": result.full, "power": result.power})
+        emit(
+            {
+                "figure": str(figure),
+                "table": str(data),
+                "error_unit": result.full,
+                "power": result.power,
+                "unit": result.full,
+            }
+        )
     else:
         say(f"{figure}\n{data}\n{result.full}")
 
