@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,19 +17,30 @@ from filelock import FileLock, Timeout
 from inweights._errors import InputError
 
 
+def beside(path: Path) -> Path:
+    """A new name for what is written before it is moved to `path`.
+
+    What the caller makes there has the permissions that the user's umask gives, unlike what `tempfile` makes.
+    """
+    return path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
+
+
 def write_atomic(path: Path, content: bytes | str) -> Path:
-    """Writes `content` so that a reader, or a crash at any moment, sees the old file or the new one."""
+    """Writes `content` so that a reader, or a crash at any moment, sees the old file or the new one.
+
+    The folder is made if need be.
+    """
     data = content.encode() if isinstance(content, str) else content
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = beside(path)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with half.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        half.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        half.unlink(missing_ok=True)
         raise
     return path
 
@@ -44,15 +56,30 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 def folder_for(argument: str, path: Path) -> Path:
     """The folder `path`, made if need be, and checked to be writable before any work is done."""
-    try:
+    with _named(argument, path):
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
+    return path
+
+
+def require_writable(argument: str, path: Path) -> None:
+    """As `folder_for`, but nothing is made: a run that is refused afterwards leaves no empty folder behind."""
+    with _named(argument, path):
+        there = next(p for p in (path, *path.absolute().parents) if p.exists())
+        with tempfile.TemporaryFile(dir=there):
+            pass
+
+
+@contextmanager
+def _named(argument: str, path: Path) -> Iterator[None]:
+    """Turns an error of the system into a sentence about the argument."""
+    try:
+        yield
     except OSError as error:
         raise InputError(
             f"{argument} is {str(path)!r}, which cannot be written to ({error.strerror}): name another folder."
         ) from None
-    return path
 
 
 LOCK = ".lock"

@@ -97,6 +97,17 @@ def parse_json(data: bytes | str, named: str, *, fix: str = FIX, finite: bool = 
     return value
 
 
+def parse_json_array(data: str, named: str, *, fix: str = FIX) -> list[Any]:
+    """As `parse_json`, of a text that holds a JSON array."""
+    with _refusal(named, fix):
+        value = _json(data.encode(errors="surrogatepass"), finite=True)
+        if not isinstance(value, list):
+            raise MalformedError("it holds no JSON array")
+        if len(value) > MAX_LINES:
+            raise MalformedError(f"it has {len(value)} entries, above {MAX_LINES}")
+    return value
+
+
 def parse_json_lines(data: bytes | str, named: str, *, fix: str = FIX) -> Iterator[tuple[int, dict[str, Any]]]:
     """As `read_json_lines`, of a text."""
     lines = (data.encode(errors="surrogatepass") if isinstance(data, str) else data).split(b"\n")

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -234,7 +235,7 @@ def test_a_patch_is_written_proved_again_and_exported(tmp_path: Path) -> None:
     assert json.loads(run("verify", *other, "--patch", file, "--json", code=1).stdout)["verdict"] == "FAIL"
     made = json.loads(run("export", file, "--out", tmp_path / "adapter", "--json").stdout)
     assert made.pop("device") == found["device"]
-    assert made == {"path": str(tmp_path / "adapter"), "format": "peft", "portable": True, "reason": ""}
+    assert made == {"path": str(tmp_path / "adapter"), "format": "peft", "portable": True, "reason": "", "warnings": []}
     file.write_bytes(file.read_bytes()[:-100])
     assert "cannot be read, its tensors should have" in rejected("verify", *TEXTS, "--patch", file)
 
@@ -242,6 +243,42 @@ def test_a_patch_is_written_proved_again_and_exported(tmp_path: Path) -> None:
 def test_generate_shows_three_texts() -> None:
     found = json.loads(run("generate", *TEXTS, "--new-tokens", "4", "--json").stdout)
     assert found["patched"] == found["prompted"] != found["bare"]
+
+
+def test_generated_tokens_that_differ_exit_with_1(tiny: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is known for which they do: a generation that is wrong stands for one."""
+    from inweights import models
+
+    right = models.generate
+
+    def wrong(prompt: models.Prompt, new_tokens: int = 20) -> models.Generated:
+        result = right(prompt, new_tokens)
+        return replace(result, patched=[(t + 1) % 259 for t in result.prompted])
+
+    assert json.loads(run("generate", *TEXTS, *tiny, "--json").stdout)["verdict"] == "PASS"
+    monkeypatch.setattr(models, "generate", wrong)
+    found = json.loads(run("generate", *TEXTS, *tiny, "--json", code=1).stdout)
+    assert (found["verdict"], found["tokens_match"]) == ("FAIL", 0.0)
+    assert "FAIL: 0% of 20 generated tokens" in run("generate", *TEXTS, *tiny, code=1).stdout
+    proved = json.loads(run("verify", *TEXTS, *tiny, "--new-tokens", "4", "--json", code=1).stdout)
+    assert (proved["verdict"], proved["tokens_verdict"]) == ("PASS", "FAIL")
+
+
+def test_a_patch_that_fails_its_proof_is_written_with_a_warning_and_exit_code_1(
+    tiny: tuple[str, str], tmp_path: Path
+) -> None:
+    """80 query tokens in a model whose last matrices read 64 values: no one change can be exact for all of them."""
+    file = tmp_path / "p.safetensors"
+    query = "".join(chr(ord("!") + i) for i in range(80))
+    args = ("patch", "--context", "My name is Bob. ", *tiny, "--static", "--dtype", "float64")
+    found = json.loads(run(*args, "--query", query, "--out", file, "--json", code=1).stdout)
+    assert (found["verdict"], found["exact"]) == ("FAIL", False)
+    assert "fails its proof" in found["warnings"][-1]
+    assert "Warning: The patch fails its proof" in run(*args, "--query", query, "--out", file, code=1).stdout
+    assert file.is_file()
+    found = json.loads(run(*args, "--query", query[:4], "--out", file, "--json").stdout)
+    assert (found["verdict"], found["warnings"]) == ("PASS", [])
+    assert found["max_abs_logit_error"] < 1e-8 < found["bare_max_abs_logit_error"]
 
 
 def test_trace_draws_a_heat_map(tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ def test_shifted_errors_are_divided_by_the_power_of_shifted_labels(trained: Path
         zero = found["curves"]["zero"]
         assert sum(zero) / len(zero) == pytest.approx(1, abs=1e-6), shift
         assert f"shifted label without noise, {found['power']:.4g} (unshifted 5)" in found["unit"]
+        assert found["error_unit"] == found["unit"]
     # Scaling inputs and labels alike leaves least squares as it was.
     scaled = json.loads(lab(*args, "--shift", "scaled-inputs:factor=3", "--json").stdout)
     ratio = plain["power"] * 9 / scaled["power"]

@@ -133,7 +133,7 @@ def test_the_command_exports_an_adapter_at_a_strength(
     made.save_pretrained(tmp_path / "adapter", of)
     args = ["export", "adapter", "--model", "base", "--format", form, "--out", "out", "--strength", "0.5", "--json"]
     done = run(*args)
-    expected = {"path": "out", "format": form, "portable": True, "reason": "", "device": str(of.device)}
+    expected = {"path": "out", "format": form, "portable": True, "reason": "", "warnings": [], "device": str(of.device)}
     assert json.loads(done.out) == expected, done.err
     want = wanted(of, 0.5 * made)
     if form == "peft":

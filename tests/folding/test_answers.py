@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inweights.folding import Question, abstains, answers_right, contains, f1
+from inweights.folding import Question, abstains, answers_right, contains, f1, is_right
 from inweights.folding._answers import words
 
 CONTAINED = [
@@ -191,3 +191,23 @@ def test_not_abstaining(answer: str) -> None:
 )
 def test_f1_by_hand(answer: str, references: list[str], expected: float) -> None:
     assert f1(answer, references) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "loose", "strict"),
+    [
+        ("The capital of Italy is Rome.", "Rome", True, False),
+        ("Rome, of course.", "Rome", True, True),
+        ("rome", "Rome", True, False),
+        ("Romeo", "Rome", False, False),
+        ("It costs 1,200.00 dollars.", "1200", True, False),
+        ("140", "14", False, False),
+        ("Well: 😀!", "😀", True, False),
+        ("Paris", "Rome", False, False),
+    ],
+)
+def test_an_answer_contains_the_given_one_or_strictly_begins_with_it(
+    text: str, wanted: str, loose: bool, strict: bool
+) -> None:
+    assert is_right(text, wanted, strict=False) is loose
+    assert is_right(text, wanted) is strict

@@ -61,6 +61,8 @@ def test_folding_writes_an_adapter_and_an_honest_report(inweights: Run, folder: 
     keys = "recovered kl_bare kl_folded agree_bare agree_folded rank seconds_solve seconds_total adapter base_path"
     assert set(keys.split()) <= set(result)
     assert result["rank"] == 2
+    assert (result["calibration_queries"], result["calibration_source"]) == (8, "file q.txt")
+    assert result["warnings"] == []
     assert result["base_path"] == folder
     assert result["seconds_solve"] < result["seconds_total"]
     assert {p.name for p in out.iterdir()} >= {"adapter_config.json", "adapter_model.safetensors", "README.md"}
@@ -94,6 +96,33 @@ def test_evaluating_with_answers_and_another_fold(
     nothing = inweights("evaluate", "--adapter", adapters["a"], "--strength", "0", *common)
     assert nothing["recovered"] == pytest.approx(0, abs=1e-6)
     assert abs(found["recovered"]) > 1e-3
+
+
+def test_accuracy_counts_answers_that_contain_the_given_one(
+    inweights: Run, folder: str, adapters: dict[str, Path], tmp_path: Path
+) -> None:
+    """With a word from the middle of what the prompted model answers: contained, but not at the beginning."""
+    from inweights.folding import Frame, answered
+    from inweights.folding._answers import words
+    from inweights.models import load
+
+    asked = [f"What is {i}?" for i in range(8)]
+    frame = Frame.of(load(folder), CONTEXT)
+    texts = frame.model.tokenizer.batch_decode(answered(frame, asked, new=64, temperature=0.0).answers)
+    rows = [{"query": q, "answer": words(t)[2]} for q, t in zip(asked, texts, strict=True) if len(words(t)) > 2]
+    assert rows
+    queries = tmp_path / "q.json"
+    queries.write_text(json.dumps(rows))
+    args = ("evaluate", "--adapter", adapters["a"], "--context", CONTEXT, "--model", folder, "--queries", queries)
+    loose, strict = (inweights(*args, "--new-tokens", "4", *more, "--json") for more in ((), ("--strict",)))
+    assert loose["accuracy_prompted"] == 1.0
+    assert strict["accuracy_prompted"] < 1.0
+    assert "contains the given one as whole words" in loose["accuracy_definition"]
+    assert "begins with the given one" in strict["accuracy_definition"]
+    said = inweights(*args, "--new-tokens", "4")
+    assert "Accuracy: prompted 100.0%" in said
+    assert "(right if the answer contains the given one as whole words" in said
+    assert said.count("Q: ") == min(3, len(rows))
 
 
 def test_combining_measures_each_where_its_prompt_is_known(

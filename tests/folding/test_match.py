@@ -173,15 +173,15 @@ def test_every_method_folds_both_kinds_of_models(model: Model, method: str) -> N
     assert all(bool(u.u.isfinite().all() and u.v.isfinite().all()) for u in fold.updates.values())
 
 
-@pytest.mark.parametrize("rank", [1, 4, 16, 64, 256])
+@pytest.mark.parametrize("rank", [1, 4, 32])
 def test_a_fold_of_any_rank_is_closer_than_the_bare_model(model: Model, rank: int) -> None:
-    """With the package's own rates; above the width (32) a rank is that of the matrix."""
+    """With the package's own rates, up to the full rank of the matrices."""
     model = Model(model.model.float(), model.tokenizer, model.name)
     examples = some(model, 16)
     base = replace(FEW, count=40)
     for how in (base, replace(steps_for_facts(model, examples, rank), count=40, batch=base.batch)):
         fold = Fold(solve_updates(model, examples, rank=rank, steps=how).updates, Card())
-        assert fold.rank == min(rank, 32)
+        assert fold.rank == rank
         assert measure("calibration", examples, fold, control=False).recovered.value > 0
 
 

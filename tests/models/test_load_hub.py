@@ -259,14 +259,15 @@ def test_a_hub_that_is_not_there_fails_at_once(tmp_path: Path, monkeypatch: pyte
     assert "\n" not in str(e.value)
 
 
-def test_a_hub_that_never_answers_is_given_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inweights.models._hub.PATIENCE", 0.3)
+def test_a_hub_that_never_answers_is_given_up_on_within_5_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         use(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path)
         start = time.monotonic()
         with pytest.raises(InputError, match="the hub could not be reached"):
             load(REPO)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 5
 
 
 def test_an_adapter_names_the_repository_and_its_revision(hub: Hub, tmp_path: Path) -> None:

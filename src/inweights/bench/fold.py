@@ -174,7 +174,7 @@ def _piece(
     results["recovered_ours"], results["recovered_rival"] = results[f"{first}_ours"], results[f"{first}_rival"]
     if task.tests:
         for who, f in (("ours", fold), ("rival", theirs)):
-            results |= {f"accuracy_{k}_{who}": v for k, v in accuracy(frame, f, task.tests).items()}
+            results |= {f"accuracy_{k}_{who}": v for k, v in accuracy(frame, f, task.tests, strict=True).items()}
     return results, fold
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from inweights.cli._output import say, table
@@ -24,10 +25,13 @@ def fidelity_json(results: Fidelity) -> dict[str, Any]:
             "agree_folded": first.agree_folded,
         }
     result |= {f"accuracy_{who}": share for who, share in results.accuracy.items()}
+    result |= {"accuracy_definition": results.definition} if results.accuracy else {}
     if results.recall:
         kept = results.recall.retained()
         result |= {f"accuracy_{who}": share for who, share in results.recall.accuracy.items()}
         result |= {"retained": kept[0] if kept else None, "retained_interval": list(kept[1:]) if kept else None}
+    if results.turns:
+        result["recovered_by_turn"] = [t.recovered.value for t in results.turns]
     if results.studied:
         result["recovered_studied"] = results.studied.recovered.value
     return result | {"fidelity": results.as_json()}
@@ -49,16 +53,21 @@ def show_fidelity(result: Fidelity) -> None:
         )
     if rows:
         table(("queries", "recovered [95%]", "KL to prompted, bare → folded", "same token", "controls"), rows)
+    if result.turns:
+        shares = ", ".join(f"{t.name} {t.recovered}" for t in result.turns)
+        say(f"Recovered by turn, {result.turns[0].queries} conversations: {shares}.")
     if result.recall:
         _show_recall(result)
     if result.accuracy:
-        say("Accuracy: " + ", ".join(f"{who} {share:.1%}" for who, share in result.accuracy.items()) + ".")
+        shares = ", ".join(f"{who} {share:.1%}" for who, share in result.accuracy.items())
+        say(f"Accuracy: {shares} ({result.definition}).")
     if result.side:
         aside = result.side
         say(
             f"On unrelated text: KL {aside.kl_folded:.4f} a token (the prompt itself: {aside.kl_prompted:.4f}), "
             f"perplexity {aside.perplexity_base:.1f} → {aside.perplexity_folded:.1f}."
         )
+    _show_answers(result.shown)
     if result.saved:
         v = result.saved
         say(
@@ -86,7 +95,12 @@ def _show_recall(result: Fidelity) -> None:
     if known.absent:
         header = ("questions about names that are not in the prompt", "says so", "invents an answer")
         table(header, [(who, f"{s['abstained']:.0%}", f"{s['invented']:.0%}") for who, s in known.absent.items()])
-    for each in known.shown:
+    _show_answers(known.shown)
+
+
+def _show_answers(rows: Sequence[dict[str, str]]) -> None:
+    """Questions, each with the answers to it on one line each."""
+    for each in rows:
         say(f"Q: {each['question']}")
         for who in ("prompted", "bare", "folded"):
             if who in each:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
+from inweights._errors import InputError
 from inweights._read import read_text
 
 if TYPE_CHECKING:
@@ -19,29 +21,83 @@ Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.
 Device = Annotated[
     str, typer.Option(help="auto (cuda, else mps, else cpu), cpu, cuda, cuda:N, mps, or spread (by accelerate).")
 ]
-Context = Annotated[str, typer.Option(help="The context to fold: text, or @FILE.", metavar="TEXT")]
+Context = Annotated[
+    str, typer.Option(help="The prompt that the weights shall stand for: text, or @FILE.", metavar="TEXT")
+]
 Query = Annotated[str, typer.Option(help="The text after the context: text, or @FILE.", metavar="TEXT")]
 Keep = Annotated[
     str, typer.Option(help="A part of the context that stays in the prompt; it must occur once.", metavar="TEXT")
 ]
 Chat = Annotated[bool, typer.Option("--chat", help="Context is the system turn, query a user turn.")]
-Shifted = Annotated[bool, typer.Option("--shifted", help="Number the remaining positions from 0, as a server would.")]
+Shifted = Annotated[
+    bool,
+    typer.Option(
+        "--shifted",
+        help="Without the context, number token positions from 0, as a server would; by default they stay as they were "
+        "behind the context.",
+    ),
+]
+Strength = Annotated[
+    float, typer.Option(help="Multiplies the adapter: 0 is no effect, 1 that of the prompt; -10 to 10.")
+]
+Plain = Annotated[
+    bool,
+    typer.Option(
+        "--plain",
+        help="Put prompt and query together as plain text, instead of the system and user turns of the model's chat "
+        "template.",
+    ),
+]
 Static = Annotated[bool, typer.Option("--static", help="One weight change for the whole query.")]
 
 
 def text(argument: str, value: str) -> str:
-    """The value itself, or the content of FILE if the value is `@FILE`."""
-    return read_text(Path(value[1:]), f"The file of {argument}") if value.startswith("@") else value
+    """The value itself, or the content of FILE if the value is `@FILE`; a context must not be empty."""
+    if value.startswith("@"):
+        result, named = read_text(Path(value[1:]), f"The file of {argument}"), f"The file of {argument} {value[1:]!r}"
+    else:
+        result, named = value, argument
+        with suppress(OSError):  # a text may be too long for the name of a file
+            if Path(value).is_file():
+                raise InputError(
+                    f"{argument} is {value!r}, which is a file: did you mean @{value}? (To use the name itself as the "
+                    "text, write it into a file.)"
+                )
+    if argument == "--context" and not result.strip():
+        raise InputError(f"{named} is empty: give the text of the prompt, or @FILE.")
+    return result
+
+
+STRONGEST = 10.0
+"""The largest strength of an adapter: updates that are multiplied with more make no text."""
+
+
+def wrong_strength(strength: float) -> str:
+    """What is wrong with a strength, as a sentence; empty if nothing is."""
+    if abs(strength) <= STRONGEST:
+        return ""
+    return (
+        f"--strength is {strength:g}, but must be between -{STRONGEST:g} and {STRONGEST:g}: "
+        "0 is no effect, 1 that of the prompt."
+    )
+
+
+def require_strength(strength: float) -> None:
+    """Refuses a strength that no adapter works at."""
+    if wrong := wrong_strength(strength):
+        raise InputError(wrong)
 
 
 def open_model(name: str, dtype: str, device: str, *, quiet: bool) -> Model:
-    """Loads the model; prints an automatically chosen device on standard error, unless `quiet`."""
-    from inweights.models import describe_device, load, return_freed_memory
+    """Loads the model; prints an automatically chosen device and a hint on standard error, unless `quiet`."""
+    from inweights.models import bos_hint, describe_device, load, return_freed_memory
 
     return_freed_memory()
     loaded = load(name, dtype=dtype, device=device)
     if device in ("auto", "spread") and not quiet:
         typer.echo(f"Device: {describe_device(loaded.model)}, chosen by --device {device}.", err=True)
+    if not quiet and (hint := bos_hint(loaded)):
+        typer.echo(hint, err=True)
     return loaded
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from inweights._errors import InputError
-from inweights._files import folder_for, locked
+from inweights._files import folder_for, locked, require_writable
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0, max=2**32 - 1)]
@@ -25,6 +25,11 @@ UNFINISHED = ".unfinished"
 def emit(result: dict[str, Any]) -> None:
     """Prints a JSON object on standard output. Non-finite numbers become null, as standard JSON has none."""
     sys.stdout.write(json.dumps(_finite(result), allow_nan=False) + "\n")
+
+
+def with_former(values: dict[str, Any], **names: str) -> dict[str, Any]:
+    """JSON values that also have their keys' former names, for scripts that rely on them: `former="present"`."""
+    return values | {former: values[present] for former, present in names.items()}
 
 
 def _finite(value: Any) -> Any:
@@ -62,15 +67,16 @@ def require_new(option: str, folder: Path) -> None:
     """Raises an error, before any work, if a folder is not empty or could not be written."""
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{option} is the folder {str(folder)!r}, which is not empty: name a new one.")
-    folder_for(option, folder.parent)
+    require_writable(option, folder.parent)
 
 
 @contextmanager
 def reserved(option: str, out: Path) -> Iterator[Path]:
     """A folder beside `out` for work in progress; a second job with the same `out` is refused while this one runs.
 
-    The folder stays if the work is interrupted. Without anything in it, it is removed.
+    The folder stays if the work is interrupted. With nothing in it, it is removed, as are folders made for it.
     """
+    above = [folder for folder in out.absolute().parents if not folder.exists()]
     folder = folder_for(option, out.with_name(out.name + UNFINISHED))
     try:
         with locked(folder):
@@ -80,3 +86,5 @@ def reserved(option: str, out: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # not empty: there is something to resume from
             folder.rmdir()
+            for each in above:
+                each.rmdir()

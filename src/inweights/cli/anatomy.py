@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from inweights.cli._model import Device, ModelName, open_model
-from inweights.cli._output import Json, emit, say, table
+from inweights.cli._output import Json, emit, say, table, with_former
+
+if TYPE_CHECKING:
+    from inweights.models import Block
 
 
 def anatomy(model: ModelName = "smollm2", device: Device = "auto", as_json: Json = False) -> None:
@@ -19,7 +23,7 @@ def anatomy(model: ModelName = "smollm2", device: Device = "auto", as_json: Json
     if as_json:
         emit(
             {
-                "blocks": [asdict(b) for b in result.blocks],
+                "blocks": [_values(b) for b in result.blocks],
                 "supported": result.supported,
                 "device": device_names(loaded.model),
             }
@@ -38,7 +42,14 @@ def anatomy(model: ModelName = "smollm2", device: Device = "auto", as_json: Json
             )
             for b in result.blocks
         ]
-        table(("block", "input controls", "output control", "tail"), rows)
+        table(("block", "matrices that read the context's effect", "what adds to the output", "residual form"), rows)
         say("Supported: any context." if result.supported else "Not supported: the last block cannot be patched.")
     if not result.supported:
         raise typer.Exit(1)
+
+
+def _values(block: Block) -> dict[str, Any]:
+    """A block as JSON: `residual_form` is how its result joins the stream, `input_norm` the norm whose result the MLP
+    reads, `adds_directly` whether the last matrix adds to the output as it is."""
+    names = {"tail": "residual_form", "unit": "adds_directly", "entry": "input_norm"}
+    return with_former({names.get(key, key): value for key, value in asdict(block).items()}, **names)

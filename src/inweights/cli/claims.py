@@ -12,7 +12,7 @@ import typer
 from inweights._errors import InputError, Problems, unknown
 from inweights.cli._device import Where, usable
 from inweights.cli._live import live, numbers
-from inweights.cli._output import Json, emit, say, table
+from inweights.cli._output import Json, emit, say, table, with_former
 
 if TYPE_CHECKING:
     from inweights.ledger import Claim, Entry
@@ -203,7 +203,7 @@ def _cost(claim: Claim) -> str:
 def _about(claim: Claim) -> dict[str, Any]:
     from inweights.ledger import criteria, remarks
 
-    return {
+    values = {
         "id": claim.id,
         "paper": claim.paper.title,
         "authors": claim.paper.authors,
@@ -219,9 +219,10 @@ def _about(claim: Claim) -> dict[str, Any]:
         "cost": list(claim.cost),
         "to_train": _to_train(claim),
         "remark": remarks().get(claim.id),
-        "repeats": claim.repeats or None,
-        "aside": claim.aside or None,
+        "same_statement_as": claim.repeats or None,
+        "not_counted_because": claim.aside or None,
     }
+    return with_former(values, repeats="same_statement_as", aside="not_counted_because")
 
 
 def _values(entry: Entry) -> dict[str, Any]:

@@ -45,16 +45,17 @@ def fetch_command(
     """Fetch a data set, once, and write its pairs as a CSV table with the columns input and output."""
     from inweights._errors import InputError
     from inweights._fetch import cache
-    from inweights._files import folder_for, write_csv
+    from inweights._files import require_writable, write_csv
     from inweights.data import pairs, source
 
     wanted = source(name)
     if out is None:
-        out = folder_for("The cache (INWEIGHTS_CACHE)", cache() / "data") / f"{name}.csv"
+        out = cache() / "data" / f"{name}.csv"
+        require_writable("The cache (INWEIGHTS_CACHE)", out.parent)
     elif out.is_dir():
         raise InputError(f"--out is {str(out)!r}, which is a folder: name a file.")
     else:
-        folder_for("--out", out.parent)
+        require_writable("--out", out.parent)
     rows = pairs(name)
     write_csv(out, ("input", "output"), rows)
     if as_json:

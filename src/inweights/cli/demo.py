@@ -27,9 +27,9 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Turn prompts into weights, in a small transformer trained here and in SmolLM2, and write an HTML page."""
-    from inweights._files import folder_for
+    from inweights._files import require_writable
 
-    folder_for("--out", out)
+    require_writable("--out", out)
     parts = [_block(out, steps, seed, as_json)]
     if not only_block:
         parts.append(_language_model(out, model, device, as_json))

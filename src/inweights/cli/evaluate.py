@@ -8,26 +8,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inweights.cli._fidelity import fidelity_json, show_fidelity
-from inweights.cli._model import Context, Device, Dtype, ModelName, open_model, text
+from inweights.cli._model import Context, Device, Dtype, ModelName, Plain, Strength, open_model, require_strength, text
 from inweights.cli._output import Json, Seed, emit, say, table
 from inweights.cli._progress import progress
 
 if TYPE_CHECKING:
     from inweights.folding import Savings
 
+QUERIES = "JSON lines, or a JSON array, of objects with `query` and perhaps `answer`; or lines of text."
+STRICT = (
+    "For accuracy, an answer is right only if it begins with the given one; by default, if it contains it as whole "
+    "words."
+)
 Adapter = Annotated[Path, typer.Option(help="A LoRA adapter folder, from inweights or any other.")]
 
 
 def evaluate(
     adapter: Adapter,
     context: Context,
-    queries: Annotated[
-        Path | None, typer.Option(help="JSON lines with `query` and optionally `answer`; or lines of text.")
-    ] = None,
+    queries: Annotated[Path | None, typer.Option(help=QUERIES)] = None,
+    strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
     other: Annotated[Path | None, typer.Option(help="The fold of another prompt, as a control that must fail.")] = None,
     model: ModelName = "smollm2",
-    strength: Annotated[float, typer.Option(help="Scales the adapter.")] = 1.0,
-    plain: Annotated[bool, typer.Option("--plain", help="Plain text, without the model's chat template.")] = False,
+    strength: Strength = 1.0,
+    plain: Plain = False,
     new_tokens: Annotated[int, typer.Option(help="Answer tokens to compare.", min=1)] = 48,
     growth: Annotated[bool, typer.Option("--growth", help="Also measure what a longer prompt would cost.")] = False,
     dtype: Dtype = "float32",
@@ -40,6 +44,7 @@ def evaluate(
     from inweights.folding import fidelity_of as measured
     from inweights.models import device_names
 
+    require_strength(strength)
     prompt = text("--context", context)
     asked = read_queries(queries, "The file of --queries") if queries else [(q, None) for q in questions()]
     loaded = open_model(model, dtype, device, quiet=as_json)
@@ -57,7 +62,8 @@ def evaluate(
         bar = bars.add_task("evaluating", total=None, note="")
         result = measured(
             frame, fold, {name: [q for q, _ in asked]}, answers=[(q, a) for q, a in asked if a is not None],
-            others=others, new=new_tokens, seed=seed, after=lambda stage: bars.update(bar, description=stage),
+            strict=strict, others=others, new=new_tokens, seed=seed,
+            after=lambda stage: bars.update(bar, description=stage),
         )  # fmt: skip
     lengths = [n for n in (64, 256, 1024, 4096) if n + len(frame.asked(asked[0][0])) < loaded.window]
     costs = [savings(frame, asked[0][0], n, rounds=1) for n in lengths] if growth else []

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inweights._errors import InputError
-from inweights.cli._model import Device, Dtype, ModelName, open_model
-from inweights.cli._output import Json, emit, say
+from inweights._files import require_writable
+from inweights.cli._model import Device, Dtype, ModelName, open_model, require_strength
+from inweights.cli._output import Json, emit, require_new, say
 
 if TYPE_CHECKING:
     from inweights.models import Model
@@ -31,47 +32,72 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a patch or an adapter as a LoRA adapter (PEFT, GGUF) or as a merged checkpoint, where that is possible."""
-    from inweights._files import folder_for
-
     if form not in ("peft", "gguf", "merged"):
         raise InputError(f"--format is {form!r}, but must be peft, gguf or merged.")
     if not source.exists():
         raise InputError(f"There is no patch file or adapter folder {str(source)!r}.")
     if form == "merged" and strength != 1.0 and not source.is_dir():
         raise InputError("--strength scales adapters only: use --format peft or gguf.")
-    if form == "gguf" and out.is_dir():
-        raise InputError(f"--out is the folder {str(out)!r}, but a GGUF adapter is a file: name one.")
-    if form != "gguf" and out.exists() and not out.is_dir():
-        raise InputError(f"--out is the file {str(out)!r}, but {form} is a folder: name one.")
-    folder_for("--out", out.parent)
+    require_strength(strength)
+    _require_new(out, form)
     write = _adapter if source.is_dir() else _patch
     from inweights.models import device_names
 
     loaded = open_model(model, dtype, device, quiet=as_json)
-    path, why = write(source, loaded, form, out, strength)
+    path, why, warnings = write(source, loaded, form, out, strength)
     if as_json:
-        place = device_names(loaded.model)
-        emit({"path": str(path), "format": form, "portable": not why, "reason": why, "device": place})
+        emit({
+            "path": str(path), "format": form, "portable": not why, "reason": why, "warnings": warnings,
+            "device": device_names(loaded.model),
+        })  # fmt: skip
     else:
         say(f"{path}: {form}")
+        for warning in warnings:
+            say(f"Warning: {warning}")
 
 
-def _adapter(folder: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:
-    """Writes an adapter in another format; returns its path and an empty reason, as this is always possible."""
-    from inweights.folding import load_fold
+def _require_new(out: Path, form: str) -> None:
+    """Raises an error, before any work, if `--out` is there already, of the wrong kind, or could not be written."""
+    if form != "gguf":
+        if out.exists() and not out.is_dir():
+            raise InputError(f"--out is the file {str(out)!r}, but {form} is a folder: name one.")
+        return require_new("--out", out)
+    if out.is_dir():
+        raise InputError(f"--out is the folder {str(out)!r}, but a GGUF adapter is a file: name one.")
+    if out.exists():
+        raise InputError(f"--out is the file {str(out)!r}, which exists already: name a new one.")
+    return require_writable("--out", out.parent)
+
+
+TEMPLATE = (
+    "the chat template of this model adds a system turn of its own where there is none, but the adapter was folded for "
+    "chats without one: send the text that docs/serving.md shows to a completion endpoint, not to the chat endpoint."
+)
+
+
+def _adapter(folder: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str, list[str]]:
+    """Writes an adapter in another format; returns its path, an empty reason, as this is always possible, and
+    warnings."""
+    from inweights.folding import adds_system_turn, load_fold
 
     fold = strength * load_fold(folder, model)
+    tok = model.tokenizer
     if form == "merged":
-        return fold.to_merged(out, model), ""
-    return (fold.save_pretrained if form == "peft" else fold.to_gguf)(out, model), ""
+        from transformers import AutoTokenizer
+
+        path = fold.to_merged(out, model)
+        tok = tok and AutoTokenizer.from_pretrained(path)
+    else:
+        path = (fold.save_pretrained if form == "peft" else fold.to_gguf)(out, model)
+    return path, "", [TEMPLATE] if fold.card.chat and tok is not None and adds_system_turn(tok) else []
 
 
-def _patch(file: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str]:
+def _patch(file: Path, model: Model, form: str, out: Path, strength: float) -> tuple[Path, str, list[str]]:
     """Writes a patch; returns its path and, if it cannot be an adapter, the reason."""
     from inweights import models
 
     made = models.load_patch(file, model)
     why = models.portable(made)
     if form == "merged":
-        return models.merged(made, model, out), why
-    return (models.to_peft if form == "peft" else models.to_gguf)(made, model, out, strength), why
+        return models.merged(made, model, out), why, []
+    return (models.to_peft if form == "peft" else models.to_gguf)(made, model, out, strength), why, []

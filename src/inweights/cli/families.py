@@ -28,14 +28,14 @@ def families(
 ) -> None:
     """Prove token and static mode on small models of every causal-LM family of transformers."""
     from inweights import models
-    from inweights._files import folder_for, write_atomic
+    from inweights._files import require_writable, write_atomic
 
     if depth not in DEPTHS:
         raise InputError(f"--depth is {depth!r}, but must be one of {', '.join(DEPTHS)}.")
     if out is not None:
         if depth != "both":
             raise InputError(f"--out writes the table of both depths, but --depth is {depth!r}: use --depth both.")
-        folder_for("--out", out.parent)
+        require_writable("--out", out.parent)
     total = len(models.family_names())
     results: dict[str, list[Family]] = {"tiny": [], "deep": []}
     with progress() as bars:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 from importlib.util import find_spec
@@ -13,7 +12,7 @@ import typer
 
 from inweights._errors import InputError, Problems
 from inweights.cli._fidelity import fidelity_json, show_fidelity
-from inweights.cli._model import Device, Dtype, ModelName, open_model, text
+from inweights.cli._model import Device, ModelName, Plain, Strength, open_model, text, wrong_strength
 from inweights.cli._output import Json, Seed, emit, require_new, reserved, say
 from inweights.cli._progress import progress, stages
 
@@ -21,32 +20,39 @@ if TYPE_CHECKING:
     from inweights.folding import Made, Question
     from inweights.models import Model
 
+FEWEST = 8
+"""Calibration queries that a fold needs at least, made up or from a file."""
+CALIBRATION = (
+    "The number of queries that the model makes up, at least 8; or a FILE of your own, at least 8: one query a line, "
+    'JSON lines such as {"query": "When do you open?"}, or a JSON array of texts or such objects. Every fifth query of '
+    "a file, at most 24, is held out to measure on."
+)
+
+RANK = "LoRA rank: the rank of the change of each weight matrix; by default 16 for match, 64 for closed."
+ENERGY = "Cut the change of each weight matrix to the lowest rank that keeps this share of its squared norm."
+
 
 def fold(
     out: Annotated[Path, typer.Option(help="The adapter folder to write.", file_okay=False)],
-    context: Annotated[str, typer.Option(help="The prompt to fold: text, or @FILE.", metavar="TEXT")] = "",
+    context: Annotated[str | None, typer.Option(help="The prompt to fold: text, or @FILE.", metavar="TEXT")] = None,
     data: Annotated[
         str, typer.Option(help="Instead of a prompt: the few-shot prompt of a data set.", metavar="NAME")
     ] = "",
     model: ModelName = "smollm2",
-    calibration: Annotated[
-        str, typer.Option(help="The number of queries to generate, or a FILE of queries.", metavar="N|FILE")
-    ] = "",
+    calibration: Annotated[str, typer.Option(help=CALIBRATION, metavar="N|FILE")] = "",
     questions: Annotated[
         Path | None,
         typer.Option(help="Questions to judge by, never studied: JSON lines with query and answer.", metavar="FILE"),
     ] = None,
     method: Annotated[str, typer.Option(help="match, closed, polish, distil, vector or mean.")] = "match",
-    rank: Annotated[int | None, typer.Option(help="Rank of each update; 16 for match, 64 for closed.", min=1)] = None,
-    energy: Annotated[
-        float | None, typer.Option(help="Cut each update to the rank that keeps this share of its energy.")
-    ] = None,
-    strength: Annotated[float, typer.Option(help="Scales the fold: 0 is nothing, 1 the whole prompt.")] = 1.0,
-    plain: Annotated[bool, typer.Option("--plain", help="Plain text, without the model's chat template.")] = False,
+    rank: Annotated[int | None, typer.Option(help=RANK, min=1)] = None,
+    energy: Annotated[float | None, typer.Option(help=ENERGY)] = None,
+    strength: Strength = 1.0,
+    plain: Plain = False,
     embed_prompt: Annotated[
         bool, typer.Option("--embed-prompt", help="Keep the prompt's text in the adapter, not only its hash.")
     ] = False,
-    dtype: Dtype = "float32",
+    dtype: Annotated[str, typer.Option(help="float32, the only one that folds are made in.")] = "float32",
     device: Device = "auto",
     seed: Seed = 0,
     as_json: Json = False,
@@ -54,7 +60,7 @@ def fold(
     """Fold a prompt into a LoRA adapter that replaces it, and report how much of its effect is kept."""
     _require(context, data, calibration, dtype, energy, strength, method)
     require_new("--out", out)
-    prompt = text("--context", context) if context else ""
+    prompt = "" if context is None else text("--context", context)
     queries = _calibration(calibration)
     own = _questions(questions, prompt)
     tests: list[tuple[str, str]] = []
@@ -103,18 +109,19 @@ def _questions(path: Path | None, prompt: str) -> list[Question]:
 
 
 def _require(
-    context: str, data: str, calibration: str, dtype: str, energy: float | None, strength: float, method: str
+    context: str | None, data: str, calibration: str, dtype: str, energy: float | None, strength: float, method: str
 ) -> None:
     """Raises one error that lists all invalid options."""
     from inweights._errors import unknown
     from inweights.folding import METHODS
 
     problems = Problems()
-    problems.unless(bool(context) != bool(data), "Give either --context or --data, and not both.")
+    problems.unless((context is not None) != bool(data), "Give either --context or --data, and not both.")
     problems.unless(not (data and calibration), "--data brings its own queries: leave --calibration out.")
     problems.unless(dtype == "float32", f"--dtype is {dtype!r}, but folds are made in float32.")
     problems.unless(energy is None or 0 < energy <= 1, f"--energy is {energy}, but must be above 0 and at most 1.")
-    problems.unless(math.isfinite(strength), f"--strength is {strength}, but must be a number.")
+    wrong = wrong_strength(strength)
+    problems.unless(not wrong, wrong)
     problems.unless(find_spec("peft") is not None, "Adapters need the peft package: pip install 'inweights[peft]'.")
     problems.unless(method in METHODS, str(unknown("method", method, METHODS)))
     problems.stop()
@@ -139,6 +146,8 @@ def _report(made: Made, written: Path, loaded: Model, method: str, strength: flo
             "facts": len(made.study.facts),
             "facts_asked": len(made.study.asked),
             "studied": len(made.study.questions),
+            "calibration_queries": made.fold.card.calibration["queries"],
+            "calibration_source": made.fold.card.calibration["source"],
             "seconds_solve": made.seconds_solve,
             "seconds_total": made.seconds_total,
             "resumed": made.resumed,
@@ -167,12 +176,17 @@ def _calibration(value: str) -> int | Path | list[str] | None:
     if not value:
         return None
     if re.fullmatch(r"[+-]?[0-9]{1,9}", value):
-        if int(value) < 8:
-            raise InputError(f"--calibration is {value}, but at least 8 queries are needed.")
+        if int(value) < FEWEST:
+            raise InputError(f"--calibration is {value}, but at least {FEWEST} queries are needed.")
         return int(value)
     if not Path(value).is_file():
         raise InputError(f"--calibration is {value!r}, which is neither a number nor a file.")
     from inweights.folding import read_queries
 
-    read_queries(Path(value), "The file of --calibration")  # errors in the file are reported before any work
+    queries = {q for q, _ in read_queries(Path(value), "The file of --calibration")}
+    if len(queries) < FEWEST:  # like errors in the file, reported before any work
+        raise InputError(
+            f"The file of --calibration {value!r} has {len(queries)} different queries, but at least {FEWEST} are "
+            "needed: add some, or name a number of queries that the model makes up."
+        )
     return Path(value)

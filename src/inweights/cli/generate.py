@@ -17,9 +17,11 @@ from inweights.cli._model import (
     ModelName,
     Query,
     Shifted,
+    Strength,
     open_model,
     open_prompt,
     read_texts,
+    require_strength,
 )
 from inweights.cli._output import Json, emit, say
 
@@ -36,7 +38,7 @@ def generate(
     shifted: Shifted = False,
     new_tokens: Annotated[int, typer.Option(help="How many tokens.", min=1)] = 20,
     adapter: Annotated[Path | None, typer.Option(help="A folded adapter, to answer without the context.")] = None,
-    strength: Annotated[float, typer.Option(help="Scales the adapter.")] = 1.0,
+    strength: Strength = 1.0,
     dtype: Dtype = "float32",
     device: Device = "auto",
     as_json: Json = False,
@@ -44,6 +46,7 @@ def generate(
     """Continue the text with the context, without it, with exact weights in its place, and with a folded adapter."""
     from inweights import models
 
+    require_strength(strength)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, texts, chat, shifted)
@@ -56,13 +59,17 @@ def generate(
         name: loaded.tokenizer.decode(getattr(result, name)) for name in ("prompted", "bare", "patched")
     }
     words["folded"] = folded
+    verdict = models.generated_verdict(prompt, result)
     if as_json:
-        emit({**words, "tokens_match": result.matching, "device": models.device_names(loaded.model)})
-        return
-    for name, text in words.items():
-        if text is not None:
-            say(f"{name:>9}: {text!r}")
-    say(f"{result.matching:.0%} of {new_tokens} generated tokens are equal, prompted and patched.")
+        place = models.device_names(loaded.model)
+        emit({**words, "tokens_match": result.matching, "verdict": verdict, "device": place})
+    else:
+        for name, text in words.items():
+            if text is not None:
+                say(f"{name:>9}: {text!r}")
+        say(f"{verdict}: {result.matching:.0%} of {new_tokens} generated tokens are equal, prompted and patched.")
+    if verdict == "FAIL":
+        raise typer.Exit(1)
 
 
 def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int, chat: bool) -> str:

@@ -65,7 +65,8 @@ def eval_command(
                 "prompts": prompts,
                 "shift": shift,
                 "power": result.power,
-                "unit": result.full,
+                "error_unit": result.full,
+                "unit": result.full,  # its former name
             }
         )
         return
@@ -93,9 +94,9 @@ def plot_command(
     as_json: Json = False,
 ) -> None:
     """Draw what `eval` measures, with bootstrap bands, and write the table that the figure is drawn from."""
-    from inweights._files import folder_for
+    from inweights._files import require_writable
 
-    folder_for("--out", out)
+    require_writable("--out", out)
     result = _measured(name, prompts, points, shift, against, load, device, seed)
     from inweights.report import write_curves
 
@@ -104,7 +105,15 @@ def plot_command(
     title = f"{Path(name).stem}: {result.recipe.task.kind}{', ' + law if law else ''}"
     figure, data = write_curves(out / stem, title, result.errors, result.unit)
     if as_json:
-        emit({"figure": str(figure), "table": str(data), "unit": result.full, "power": result.power})
+        emit(
+            {
+                "figure": str(figure),
+                "table": str(data),
+                "error_unit": result.full,
+                "power": result.power,
+                "unit": result.full,
+            }
+        )
     else:
         say(f"{figure}\n{data}\n{result.full}")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from inweights._errors import InputError
 from inweights.cli._model import (
     Chat,
     Context,
@@ -25,6 +26,9 @@ from inweights.cli._model import (
 )
 from inweights.cli._output import Json, emit, say
 
+if TYPE_CHECKING:
+    from inweights.models import Patch, Prompt, Proof
+
 
 def patch(
     context: Context,
@@ -39,16 +43,17 @@ def patch(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Write the weight changes that stand for a context; `verify --patch FILE` proves them again."""
+    """Write the weight changes that stand for a context, and prove them; `verify --patch FILE` proves them again."""
     from inweights import models
-    from inweights._files import folder_for
+    from inweights._files import require_writable
 
-    folder_for("--out", out.parent)
+    require_writable("--out", out.parent)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, texts, chat, shifted)
     estimate = require_patch_memory(prompt)
     made = models.patch(prompt, "static" if static else "token")
+    proof, warnings = _proved(prompt, made)
     models.save(made, out)
     report = made.report()
     results = {
@@ -61,13 +66,37 @@ def patch(
         "mode": made.mode,
         "device": models.device_names(loaded.model),
         "amplification": [b.amplification for b in made.blocks],
-        "warnings": made.warnings,
+        "verdict": proof.verdict if proof else "NOT-PROVED",
+        "max_abs_logit_error": proof.max_abs_logit_error if proof else None,
+        "bare_max_abs_logit_error": proof.bare_max_abs_logit_error if proof else None,
+        "warnings": warnings,
         **memory_json(estimate),
     }
     if as_json:
         emit(results)
     else:
-        say(f"{out}: {len(made.blocks)} blocks, rank {results['rank']}, {out.stat().st_size / 2**20:.1f} MiB")
-        for warning in made.warnings:
+        size = out.stat().st_size / 2**20
+        say(f"{out}: {len(made.blocks)} blocks, rank {results['rank']}, {size:.1f} MiB; {results['verdict']}")
+        for warning in warnings:
             say(f"Warning: {warning}")
         say("The patch encodes the context: whoever has it can recover information about the prompt.")
+    if results["verdict"] == "FAIL":
+        raise typer.Exit(1)
+
+
+def _proved(prompt: Prompt, made: Patch) -> tuple[Proof | None, list[str]]:
+    """The proof of a patch, if the model allows one, and what its user must know."""
+    from inweights.models import verify
+
+    try:
+        proof = verify(prompt, made)
+    except InputError as error:  # several query tokens, and a cache that cannot be stepped over
+        return None, [*made.warnings, f"The patch could not be proved. {error}"]
+    if proof.verdict != "FAIL":
+        return proof, made.warnings
+    why = "it is not exact, as the inputs of the query tokens are not independent" if not made.exact else "see verify"
+    return proof, [
+        *made.warnings,
+        f"The patch fails its proof ({why}): with it, logits are off by {proof.max_abs_logit_error:.1e}, and without "
+        f"it by {proof.bare_max_abs_logit_error:.1e}.",
+    ]

@@ -21,7 +21,7 @@ from inweights.cli._model import (
     open_prompt,
     read_texts,
 )
-from inweights.cli._output import Json, emit, say, table
+from inweights.cli._output import Json, emit, say, table, with_former
 
 
 def trace(
@@ -39,12 +39,12 @@ def trace(
 ) -> None:
     """Follow the update of every layer token by token; draws a heat-map of layers and tokens."""
     from inweights import models
-    from inweights._files import folder_for, write_atomic, write_csv
+    from inweights._files import require_writable, write_atomic, write_csv
 
     if out is not None:
         if out.suffix != ".png":
             raise InputError(f"--out is {str(out)!r}, but must end in .png; the table is written beside it.")
-        folder_for("--out", out.parent)
+        require_writable("--out", out.parent)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, texts, chat, shifted)
@@ -64,23 +64,23 @@ def trace(
         ]
         write_csv(out.with_suffix(".csv"), ("layer", "i", "token", "norm", "total", "output_norm"), rows)
     if as_json:
-        emit(
-            {
-                "tokens": result.tokens,
-                "layers": result.layers,
-                "norms": result.norms.tolist(),
-                "totals": result.totals.tolist(),
-                "output_norms": result.output_norms.tolist(),
-                "output_totals": result.output_totals.tolist(),
-                "seconds": result.seconds,
-                "how": result.how,
-                "device": models.device_names(loaded.model),
-            }
-        )
+        values = {
+            "tokens": result.tokens,
+            "layers": result.layers,
+            "norms": result.norms.tolist(),
+            "totals": result.totals.tolist(),
+            "output_norms": result.output_norms.tolist(),
+            "output_totals": result.output_totals.tolist(),
+            "seconds": result.seconds,
+            "computation": result.how,
+            "device": models.device_names(loaded.model),
+        }
+        emit(with_former(values, how="computation"))
         return
     mean = result.norms.mean(0)
     top = mean.topk(min(10, len(mean))).indices.tolist()
     table(("token", "i", "mean ‖ΔWᵢ₊₁ − ΔWᵢ‖"), [(repr(result.tokens[i]), str(i), f"{mean[i]:.3f}") for i in top])
-    say(f"{len(result.tokens)} tokens × {len(result.layers)} layers in {result.seconds:.1f} s ({result.how}).")
+    way = "all prefixes packed into few passes" if result.how == "packed" else result.how
+    say(f"{len(result.tokens)} tokens × {len(result.layers)} layers in {result.seconds:.1f} s ({way}).")
     if out is not None:
         say(f"{out}, {out.with_suffix('.csv')}")

@@ -26,7 +26,7 @@ from inweights.cli._model import (
 from inweights.cli._output import Json, emit, say, table
 
 if TYPE_CHECKING:
-    from inweights.models import Patch, Prompt, Proof
+    from inweights.models import Generated, Patch, Prompt, Proof
 
 
 def verify(
@@ -52,19 +52,19 @@ def verify(
     estimate = require_patch_memory(prompt)
     made = models.load_patch(patch, loaded) if patch else models.patch(prompt, "static" if static else "token")
     proof = models.verify(prompt, made)
-    matching = models.tokens_match(prompt, new_tokens) if new_tokens else None
-    numbers = _numbers(prompt, made, proof, matching) | memory_json(estimate)
+    generated = models.generate(prompt, new_tokens) if new_tokens else None
+    numbers = _numbers(prompt, made, proof, generated) | memory_json(estimate)
     if as_json:
         emit(numbers)
     else:
         _show(prompt, made, proof, numbers, new_tokens)
-    if proof.verdict == "FAIL":
+    if "FAIL" in (proof.verdict, numbers["tokens_verdict"]):
         raise typer.Exit(1)
 
 
-def _numbers(prompt: Prompt, made: Patch, proof: Proof, matching: float | None) -> dict[str, Any]:
+def _numbers(prompt: Prompt, made: Patch, proof: Proof, generated: Generated | None) -> dict[str, Any]:
     """All measurements, for JSON."""
-    from inweights.models import device_names
+    from inweights.models import device_names, generated_verdict
 
     numbers = proof.as_json() | {
         "mode": made.mode,
@@ -78,7 +78,10 @@ def _numbers(prompt: Prompt, made: Patch, proof: Proof, matching: float | None) 
     if made.mode == "static":
         worst = max(made.blocks, key=lambda b: b.condition)
         numbers |= {"exact": made.exact, "rank": max(b.rank for b in made.blocks), "condition": worst.condition}
-    return numbers | {"tokens_match": matching}
+    return numbers | {
+        "tokens_match": generated.matching if generated else None,
+        "tokens_verdict": generated_verdict(prompt, generated) if generated else None,
+    }
 
 
 def _show(prompt: Prompt, made: Patch, proof: Proof, numbers: dict[str, Any], new_tokens: int) -> None:
@@ -89,7 +92,7 @@ def _show(prompt: Prompt, made: Patch, proof: Proof, numbers: dict[str, Any], ne
         ("most likely next tokens equal", "yes" if proof.top1_match else "no"),
         ("blocks patched", str(proof.layers)),
         ("largest amplification of a block", _largest(numbers["amplification"])),
-        ("tokens folded, asked", f"{prompt.folded_tokens}, {prompt.asked}"),
+        ("context tokens replaced, query tokens", f"{prompt.folded_tokens}, {prompt.asked}"),
         ("dtype, mode, device", f"{proof.dtype}, {made.mode}, {numbers['device']}"),
         (
             "memory at most, estimated",
@@ -97,7 +100,9 @@ def _show(prompt: Prompt, made: Patch, proof: Proof, numbers: dict[str, Any], ne
         ),
     ]
     if new_tokens:
-        rows.append((f"of {new_tokens} generated tokens equal", f"{numbers['tokens_match']:.0%}"))
+        rows.append(
+            (f"of {new_tokens} generated tokens equal", f"{numbers['tokens_match']:.0%}, {numbers['tokens_verdict']}")
+        )
     table(("", ""), rows)
     say(f"{proof.verdict} (allowed: {proof.tolerance:.0e}, and 1% of the control)")
     for warning in made.warnings:

@@ -5,6 +5,7 @@ from inweights.folding._answers import abstains as abstains
 from inweights.folding._answers import answers_right as answers_right
 from inweights.folding._answers import contains as contains
 from inweights.folding._answers import f1 as f1
+from inweights.folding._answers import is_right as is_right
 from inweights.folding._calibrate import answered as answered
 from inweights.folding._calibrate import made_up as made_up
 from inweights.folding._calibrate import questions as questions
@@ -17,7 +18,6 @@ from inweights.folding._evaluate import Measured as Measured
 from inweights.folding._evaluate import accuracy as accuracy
 from inweights.folding._evaluate import evaluate as evaluate
 from inweights.folding._evaluate import fidelity_of as fidelity_of
-from inweights.folding._evaluate import is_right as is_right
 from inweights.folding._evaluate import measure as measure
 from inweights.folding._examples import Batch as Batch
 from inweights.folding._examples import Examples as Examples
@@ -53,3 +53,4 @@ from inweights.folding._steps import DISTILLED as DISTILLED
 from inweights.folding._steps import Steps as Steps
 from inweights.folding._study import Study as Study
 from inweights.folding._study import study as study
+from inweights.folding._template import adds_system_turn as adds_system_turn

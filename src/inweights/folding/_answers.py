@@ -77,6 +77,25 @@ def _within(part: Sequence[str], whole: Sequence[str]) -> bool:
     return any(whole[i : i + n] == part for i in range(len(whole) - n + 1) if whole[i] == part[0])
 
 
+DEFINITION = {
+    False: "right if the answer contains the given one as whole words, whatever its case",
+    True: "right only if the answer begins with the given one",
+}
+"""When an answer counts as right, by whether that is judged strictly."""
+
+
+def is_right(text: str, wanted: str, *, strict: bool = True) -> bool:
+    """Whether an answer is the wanted one: strictly, if it begins with it, as whole words; else if it contains it.
+
+    What has no letters or digits, such as an emoji, is contained as it is.
+    """
+    if not strict:
+        return contains(text, wanted) if words(wanted) else wanted.strip() in text
+    text, wanted = text.strip(), wanted.strip()
+    rest = text[len(wanted) : len(wanted) + 1]
+    return text.startswith(wanted) and not rest.isalnum()
+
+
 def answers_right(answer: str, question: Question) -> bool:
     """Whether an answer contains the question's value, and no other value of that attribute.
 

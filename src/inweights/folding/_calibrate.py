@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from inweights._errors import InputError
-from inweights._read import LINES_LIMIT, MAX_LINES, parse_json_lines, read_text
+from inweights._read import LINES_LIMIT, MAX_LINES, parse_json_array, parse_json_lines, read_text
 from inweights.folding._examples import Examples
 from inweights.folding._frame import Frame
 from inweights.running import sample
@@ -34,7 +36,10 @@ def _lines(name: str) -> tuple[str, ...]:
 def made_up(frame: Frame, count: int, seed: int = 0, *, new: int = 24, temperature: float = 0.8) -> list[str]:
     """Queries that the bare model makes up itself, as a user would begin them; no data is needed. All different."""
     if not frame.around[0]:
-        raise InputError("Plain text has no turn that a query could be made up for: give a file (--calibration FILE).")
+        raise InputError(
+            "The model can make up queries only for a chat, where they are user turns, and this fold is of plain text: "
+            "give a file of queries (--calibration FILE)."
+        )
     rnd = random.Random(seed)
     tok = frame.model.tokenizer
     results: dict[str, None] = {}
@@ -62,27 +67,32 @@ def made_up(frame: Frame, count: int, seed: int = 0, *, new: int = 24, temperatu
 
 
 def read_queries(path: Path, what: str = "The file of queries") -> list[tuple[str, str | None]]:
-    """Queries from a file: JSON lines with `query` and perhaps `answer`, or plain lines of text. `what` begins the
-    sentence of a refusal."""
-    text = read_text(path, what, limit=LINES_LIMIT)
+    """Queries, each with its answer if there is one, from a file in one of three forms: plain lines of text; JSON
+    lines with `query` and perhaps `answer`; a JSON array of such objects, or of texts. `what` begins the sentence of a
+    refusal."""
+    text, named = read_text(path, what, limit=LINES_LIMIT), f"{what} {str(path)!r}"
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
-        raise InputError(f"{what} {str(path)!r} holds no queries: write one a line.")
+        raise InputError(f"{named} holds no queries: write one a line.")
+    if re.match(r'\s*\[\s*["{\]]', text):
+        rows = [(f"Entry {i} of {named}", row) for i, row in enumerate(parse_json_array(text, named), 1)]
+        if not rows:
+            raise InputError(f"{named} holds an empty JSON array: write queries into it.")
+        return [(row, None) if isinstance(row, str) and row.strip() else _query(row, at) for at, row in rows]
     if len(lines) > MAX_LINES:
-        raise InputError(f"{what} {str(path)!r} holds {len(lines)} queries, above {MAX_LINES}: name a smaller file.")
+        raise InputError(f"{named} holds {len(lines)} queries, above {MAX_LINES}: name a smaller file.")
     if not lines[0].lstrip().startswith("{"):
         return [(line, None) for line in lines]
-    results = []
-    for number, row in parse_json_lines(text, f"{what} {str(path)!r}"):
-        query, answer = row.get("query"), row.get("answer")
-        texts = [query] if answer is None else [query, answer]
-        if not all(isinstance(t, str) and t.strip() for t in texts):
-            raise InputError(
-                f"Line {number} of {what} {str(path)!r} is no JSON object with a `query` of text, and an `answer` of "
-                "text if there is one."
-            )
-        results.append((str(query), answer))
-    return results
+    return [_query(row, f"Line {number} of {named}") for number, row in parse_json_lines(text, named)]
+
+
+def _query(row: Any, at: str) -> tuple[str, str | None]:
+    """The query and perhaps the answer of a JSON object; `at` says where it stands."""
+    query, answer = (row.get("query"), row.get("answer")) if isinstance(row, dict) else (None, None)
+    texts = [query] if answer is None else [query, answer]
+    if not all(isinstance(t, str) and t.strip() for t in texts):
+        raise InputError(f"{at} is no JSON object with a `query` of text, and an `answer` of text if there is one.")
+    return str(query), answer
 
 
 def answered(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from inweights._errors import InputError
+from inweights.folding._answers import DEFINITION, is_right
 from inweights.folding._calibrate import answered, questions
 from inweights.folding._examples import Examples
 from inweights.folding._fidelity import Distance, Recovered, distance, recovered
@@ -15,10 +16,15 @@ from inweights.folding._frame import Frame
 from inweights.folding._methods import batch_tokens
 from inweights.folding._recall import Recall
 from inweights.folding._savings import Savings, savings
+from inweights.folding._side_by_side import side_by_side
 from inweights.folding._teacher import prompted
+from inweights.folding._turns import conversations
 from inweights.folding._unrelated import SideEffects, side_effects
 from inweights.folding._verdict import verdict
 from inweights.running import sample
+
+SHOWN = 3
+"""Questions that a report shows with their answers."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,9 @@ class Fidelity:
 
     - `studied`: the divergences on questions about the context that were kept apart; `recall`: right answers to them.
     - `facts`: how many facts the context states.
+    - `strict`: how `accuracy` was judged.
+    - `turns`: the divergences in the first, second and third turn of conversations, see `_turns.py`.
+    - `shown`: some questions with the answers of prompted, bare and folded model.
     """
 
     sets: tuple[Measured, ...]
@@ -58,6 +67,14 @@ class Fidelity:
     studied: Measured | None = None
     recall: Recall | None = None
     facts: int = 0
+    strict: bool = False
+    turns: tuple[Measured, ...] = ()
+    shown: tuple[dict[str, str], ...] = ()
+
+    @property
+    def definition(self) -> str:
+        """When an answer counted as right for `accuracy`."""
+        return DEFINITION[self.strict]
 
     @property
     def warnings(self) -> list[str]:
@@ -84,10 +101,13 @@ class Fidelity:
         return {
             "sets": [s.as_json() for s in self.sets],
             "accuracy": self.accuracy,
+            "accuracy_definition": self.definition if self.accuracy else None,
             "side_effects": self.side.as_json() if self.side else None,
             "saved": self.saved.as_json() if self.saved else None,
             "studied": self.studied.as_json() if self.studied else None,
             "recall": self.recall.as_json() if self.recall else None,
+            "turns": [t.as_json() for t in self.turns],
+            "shown": list(self.shown),
             "verdict": self.verdict,
             "warnings": self.warnings,
         }
@@ -100,6 +120,7 @@ class Fidelity:
             table[f"folded, {s.name}"] = row
             table[f"bare, {s.name}"] = {"recovered": 0.0, "kl": s.kl_bare, "agreement": s.agree_bare}
             table |= {f"control: {name}, {s.name}": {"recovered": asdict(r)} for name, r in s.controls.items()}
+        table |= {f"folded, {t.name}": {"recovered": asdict(t.recovered)} for t in self.turns}
         if self.side:
             table["unrelated text"] = self.side.as_json()
         if self.recall:
@@ -141,6 +162,7 @@ def fidelity_of(
     queries: Mapping[str, Sequence[str]],
     *,
     answers: Sequence[tuple[str, str]] = (),
+    strict: bool = False,
     others: dict[str, Fold] | None = None,
     new: int = 48,
     seed: int = 0,
@@ -148,19 +170,30 @@ def fidelity_of(
 ) -> Fidelity:
     """The report of any fold on any queries, by the name of their set; greedy answers of the prompted model.
 
-    `answers` are queries with what should be answered: for these, accuracies of the prompted, bare and folded model.
+    `answers` are queries with what should be answered: for these, accuracies of the prompted, bare and folded model,
+    where answers are judged as `is_right` does, strictly or not.
     """
     fold.require_fit(frame.model)
     sets: list[Measured] = []
+    turns: list[Measured] = []
+    shown: tuple[dict[str, str], ...] = ()
     for name, asked in queries.items():
         after(f"measuring on {name}")
         examples = answered(frame, list(asked), seed, new=new, temperature=0.0)
-        sets.append(measure(name, examples, fold, seed=seed, others=others, control=not sets))
-    result = accuracy(frame, fold, answers, after=after) if answers else {}
+        first = not sets
+        sets.append(measure(name, examples, fold, seed=seed, others=others, control=first))
+        if first:
+            shown = side_by_side(examples.some(range(min(SHOWN, len(examples)))), fold, new)
+            after("measuring in conversations")
+            turns = [
+                measure(f"turn {i}", each, fold, seed=seed, control=False)
+                for i, each in enumerate(conversations(frame, list(asked), seed), 1)
+            ]
+    result = accuracy(frame, fold, answers, strict=strict, after=after) if answers else {}
     after("looking at unrelated text")
     side = side_effects(frame, fold.applied(frame.model))
     some = next((q[0] for q in queries.values() if q), answers[0][0] if answers else "Hello.")
-    return Fidelity(tuple(sets), result, side, savings(frame, some))
+    return Fidelity(tuple(sets), result, side, savings(frame, some), strict=strict, turns=tuple(turns), shown=shown)
 
 
 def evaluate(
@@ -202,13 +235,19 @@ def accuracy(
     fold: Fold,
     answers: Sequence[tuple[str, str]],
     *,
+    strict: bool = False,
+    new: int = 64,
     after: Callable[[str], None] = lambda _: None,
 ) -> dict[str, float]:
-    """How often the greedy answer begins with the right one: prompted, bare, folded."""
+    """How often the greedy answer is right, see `is_right`: prompted, bare, folded.
+
+    At most `new` tokens of an answer are read, or if the right one is longer, a few more than that has; `strict`
+    needs no more.
+    """
     model, tok = frame.model, frame.model.tokenizer
     asked = [frame.asked(q) for q, _ in answers]
-    # A few tokens more than the longest right answer: none has to be read to its end.
     enough = 4 + max(len(tok(a, add_special_tokens=False)["input_ids"]) for _, a in answers)
+    enough = enough if strict else max(enough, new)
     longest = len(frame.before) + len(frame.folded) + max(map(len, asked)) + enough
     if longest > model.window:
         raise InputError(f"Context, longest query and answer are {longest} tokens, but the model reads {model.window}.")
@@ -218,8 +257,8 @@ def accuracy(
             model.model, before, asked, new=enough, temperature=0.0, seed=0,
             ends=frame.ended,
         )  # fmt: skip
-        right = [is_right(tok.decode(s, skip_special_tokens=True), a) for s, (_, a) in zip(texts, answers, strict=True)]
-        return sum(right) / len(right)
+        said = tok.batch_decode(texts, skip_special_tokens=True)
+        return sum(is_right(t, a, strict=strict) for t, (_, a) in zip(said, answers, strict=True)) / len(answers)
 
     results = {}
     after("answering with the prompt")
@@ -230,10 +269,3 @@ def accuracy(
     with fold.applied(model):
         results["folded"] = share(frame.before)
     return results
-
-
-def is_right(text: str, wanted: str) -> bool:
-    """Whether an answer is the wanted one, as a word and not only as its beginning."""
-    text, wanted = text.strip(), wanted.strip()
-    rest = text[len(wanted) : len(wanted) + 1]
-    return text.startswith(wanted) and not rest.isalnum()

@@ -14,7 +14,8 @@ from torch import nn
 from inweights._errors import InputError, Problems
 from inweights.folding._card import FILE, Card
 from inweights.folding._page import page
-from inweights.models import Factors, Model, is_transposed, to_float64, write_gguf, write_merged, write_peft
+from inweights.folding._template import without_system_turn
+from inweights.models import Factors, Model, as_model, is_transposed, to_float64, write_gguf, write_merged, write_peft
 from inweights.theory import Changes, Update, wide
 
 
@@ -28,6 +29,14 @@ def matrices(model: Model) -> dict[str, tuple[int, int]]:
             rows, columns = module.weight.shape
             results[name] = (columns, rows) if is_transposed(model, name) else (rows, columns)
     return results
+
+
+def of_another_model(wrong: int, total: int, model: Model) -> str:
+    """One sentence in place of one for each matrix that does not fit: those of another model may be hundreds."""
+    return (
+        f"The updates are those of another model than {model.name!r}: {wrong} of their {total} matrices do not fit it. "
+        "Name the model that they were made for."
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +79,9 @@ class Fold:
         """Bytes that the factors occupy."""
         return sum(update.nbytes for update in self.updates.values())
 
-    def norms(self, model: Model) -> dict[str, float]:
+    def norms(self, model: Model | nn.Module) -> dict[str, float]:
         """`‖ΔW‖_F / ‖W‖_F` of each parameter."""
-        self.require_fit(model)
+        model = self.require_fit(model)
         results = {}
         for name, update in self.updates.items():
             size = torch.linalg.vector_norm(to_float64(model.model.get_parameter(name).detach()))
@@ -82,38 +91,40 @@ class Fold:
     # --- what it does -------------------------------------------------------------------------------
 
     @contextmanager
-    def applied(self, model: Model) -> Iterator[nn.Module]:
-        """`with fold.applied(model): model.model(...)` runs the model's own forward with `W + ΔW`.
+    def applied(self, model: Model | nn.Module) -> Iterator[nn.Module]:
+        """`with fold.applied(model) as net: net(...)` runs the model's own forward with `W + ΔW`.
 
         Parameters are exchanged, not edited: on leaving, the model holds the very same tensors as before.
         """
-        with self.changes(model).applied(model.model) as net:
+        with self.changes(model).applied(model.model if isinstance(model, Model) else model) as net:
             yield net
 
-    def changes(self, model: Model) -> Changes:
+    def changes(self, model: Model | nn.Module) -> Changes:
         """The updates as `model` stores its matrices, on its devices."""
-        self.require_fit(model)
+        model = self.require_fit(model)
         results = []
         for name, update in self.updates.items():
             stored = update.mT if is_transposed(model, name.removesuffix(".weight")) else update
             results.append(stored.to(model.model.get_parameter(name).device))
         return Changes(tuple(results))
 
-    def require_fit(self, model: Model) -> None:
-        """Refuses a model that these updates were not made for; all problems at once."""
-        problems = Problems()
+    def require_fit(self, model: Model | nn.Module) -> Model:
+        """The model as a `Model`; refuses one that these updates were not made for, in one sentence."""
+        model = self._of(model)
+        base = self.card.base_fingerprint
+        if base and not model.is_base(base):
+            raise InputError(f"This fold was made for other weights, or another dtype, than those of {model.name!r}.")
+        wrong = []
         known = matrices(model)
         for name, update in self.updates.items():
             size = known.get(name.removesuffix(".weight"))
-            if problems.unless(size is not None, f"The model has no dense layer with the matrix {name!r}."):
-                fits = update.shape == size
-                problems.unless(fits, f"The update of {name!r} has shape {update.shape}, but the matrix is {size}.")
-        base = self.card.base_fingerprint
-        problems.unless(
-            not base or model.is_base(base),
-            f"This fold was made for other weights, or another dtype, than those of {model.name!r}.",
-        )
-        problems.stop()
+            if size is None:
+                wrong.append(f"The model has no dense layer with the matrix {name!r}.")
+            elif update.shape != size:
+                wrong.append(f"The update of {name!r} has shape {update.shape}, but the matrix is {size}.")
+        if wrong:
+            raise InputError(wrong[0] if len(wrong) == 1 else of_another_model(len(wrong), len(self.updates), model))
+        return model
 
     # --- algebra ------------------------------------------------------------------------------------
 
@@ -174,20 +185,22 @@ class Fold:
 
     # --- files --------------------------------------------------------------------------------------
 
-    def _for(self, model: Model | None) -> Model:
-        result = model or self.model
-        if result is None:
+    def _of(self, model: Model | nn.Module | None) -> Model:
+        """The model to work with: the given one, or else the fold's own."""
+        given = self.model if model is None else model
+        if given is None:
             raise InputError("This fold was made without a model at hand: say which `model` it is for.")
-        return result
+        own = self.model is not None and given is self.model.model  # whose fingerprint is known already
+        return self.model if own and self.model is not None else as_model(given)
 
-    def factors(self, model: Model) -> Factors:
+    def factors(self, model: Model | nn.Module) -> Factors:
         """`{module: (A, B)}` with `ΔW = B A`: shapes `(r, in)` and `(out, r)`, as adapters hold them."""
         self.require_fit(model)
         return {name.removesuffix(".weight"): (update.v.mT, update.u) for name, update in self.updates.items()}
 
-    def save_pretrained(self, folder: str | Path, model: Model | None = None) -> Path:
+    def save_pretrained(self, folder: str | Path, model: Model | nn.Module | None = None) -> Path:
         """A PEFT adapter folder with the card, as inweights.json and README.md; there whole or not at all."""
-        model = self._for(model)
+        model = self._of(model)
         card = replace(self.card, rank=self.rank)
 
         def beside(half: Path) -> None:
@@ -196,15 +209,16 @@ class Fold:
 
         return write_peft(self.factors(model), model, Path(folder), beside)
 
-    def to_gguf(self, path: str | Path, model: Model | None = None) -> Path:
+    def to_gguf(self, path: str | Path, model: Model | nn.Module | None = None) -> Path:
         """A LoRA adapter for llama.cpp, for the GGUF of the same base model."""
-        model = self._for(model)
+        model = self._of(model)
         return write_gguf(self.factors(model), model, Path(path))
 
-    def to_merged(self, folder: str | Path, model: Model | None = None) -> Path:
-        """A checkpoint with the updates in its weights, and the tokenizer beside it."""
-        model = self._for(model)
-        self.require_fit(model)
+    def to_merged(self, folder: str | Path, model: Model | nn.Module | None = None) -> Path:
+        """A checkpoint with the updates in its weights, and the tokenizer beside it.
+
+        The chat template of a folded system turn then has no system turn of its own."""
+        model = self.require_fit(self._of(model))
         owners: dict[int, list[str]] = {}
         for name, p in model.model.named_parameters(remove_duplicate=False):
             owners.setdefault(id(p), []).append(name)
@@ -212,7 +226,9 @@ class Fold:
         shared = [names for names in owners.values() if len(names) > 1 and not self.updates.keys().isdisjoint(names)]
         if shared:
             raise InputError(f"This fold cannot be merged: {' and '.join(map(repr, shared[0]))} are one tensor.")
-        return write_merged(self.applied(model), model, Path(folder))
+        chats = self.card.chat and model.tokenizer is not None
+        sent = as_model(model, without_system_turn(model.tokenizer)) if chats else model
+        return write_merged(self.applied(model), sent, Path(folder))
 
 
 def _cut(update: Update, rank: int) -> tuple[Update, float, float]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from inweights._errors import InputError
-from inweights.models import Model, adds_bos, turns
+from inweights._errors import InputError, shown
+from inweights.models import HOW_TO_PASS_ONE, Model, adds_bos, turns
 
 MARK = "§query§"
 QUESTION = ("\n\nQuestion: ", "\nAnswer:")
@@ -40,7 +41,9 @@ class Frame:
         """`chat` is whether the model's tokenizer has a chat template, unless said."""
         tok = model.tokenizer
         if tok is None:
-            raise InputError("Folding works on text, but this model has no tokenizer.")
+            raise InputError(f"Folding works on text, but the model has no tokenizer: {HOW_TO_PASS_ONE}.")
+        if not isinstance(context, str):
+            raise InputError(f"`context` is {shown(context)}, but must be text: the prompt to fold.")
         if not context.strip():
             raise InputError("`context` is empty: there is nothing to fold.")
         chat = bool(getattr(tok, "chat_template", None)) if chat is None else chat
@@ -64,6 +67,21 @@ class Frame:
         """The tokens of a query, its turn and the opening of the answer included."""
         start, end = self.around
         return tuple(self.model.tokenizer(f"{start}{query}{end}", add_special_tokens=False)["input_ids"])
+
+    def asked_after(self, history: Sequence[tuple[str, str]], query: str) -> tuple[int, ...]:
+        """As `asked`, in a chat after earlier turns, each with its answer; empty where the template takes no such
+        turns, or changes what stands before them."""
+        tok = self.model.tokenizer
+        said = [{"role": "system", "content": self.context}]
+        for text, answer in history:
+            said += [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
+        said.append({"role": "user", "content": query})
+        try:
+            whole = tok.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+        except Exception:  # a template may raise anything
+            return ()
+        ahead, turn, _ = _cut(tok, self.context)
+        return _ids(tok, whole[len(ahead + turn) :]) if whole.startswith(ahead + turn) else ()
 
     def opened(self, words: str) -> tuple[int, ...]:
         """The tokens of a user's turn that begins with these words and is not ended."""

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from inweights._errors import InputError, Problems, shown
 from inweights._read import read_json
 from inweights._safetensors import Header, read_safetensors_header
 from inweights.folding._card import CARD_LIMIT, FILE, Card
-from inweights.folding._fold import Fold, matrices
+from inweights.folding._fold import Fold, matrices, of_another_model
 from inweights.folding._patterns import MAX_MATCHES, Values, check_patterns, check_positive
-from inweights.models import Model
+from inweights.models import Model, as_model
 from inweights.theory import Update, not_finite
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -43,8 +43,10 @@ _KEPT_BASE = (None, True, False, "gaussian", "eva", "orthogonal")
 """Ways to start the factors that leave the base model as it is; PiSSA, OLoRA and their kin change it."""
 
 
-def load_fold(folder: str | Path, model: Model) -> Fold:
+def load_fold(folder: str | Path, model: Model | nn.Module, *, tokenizer: Any = None) -> Fold:
     """Reads a LoRA adapter for `model`, with its scaling multiplied in; refuses it with all that is wrong.
+
+    `tokenizer` is that of a transformers model that was not loaded by `iw.load`; only `evaluate` needs it.
 
     Only `adapter_config.json`, `adapter_model.safetensors` and, where it is there, `inweights.json` are read:
     nothing that could run code. A foreign adapter says nothing checkable about its base beyond names and shapes.
@@ -64,7 +66,7 @@ def load_fold(folder: str | Path, model: Model) -> Fold:
     # prints True
     ```
     """
-    folder = Path(folder)
+    folder, model = Path(folder), as_model(model, tokenizer)
     if not folder.is_dir():
         raise InputError(f"There is no adapter folder {str(folder)!r}.")
     problems = Problems()
@@ -72,12 +74,17 @@ def load_fold(folder: str | Path, model: Model) -> Fold:
     config = _config(folder, problems)
     if config is not None:
         _check_config(config, len(known), problems)
-    card = _card(folder, model, problems)
-    tensors = _tensors(folder, known, 8 * sum(p.numel() for p in model.model.parameters()), problems)
+    card = _card(folder, problems)
+    same = card is None or not card.base_fingerprint or model.is_base(card.base_fingerprint)
+    problems.unless(same, f"The adapter was made for other weights, or another dtype, than those of {model.name!r}.")
+    tensors = _tensors(folder, known, model, problems, named=same)
     problems.stop()
     assert config is not None
     updates = _updates(config, tensors, model, problems)
     problems.stop()
+    if card is not None and card.base_fingerprint:
+        # Adapters of the first version have a fingerprint that only the model itself can be compared with.
+        card = replace(card, base_fingerprint=model.fingerprint)
     if card is None:
         base = config.get("base_model_name_or_path")
         most = max(update.columns for update in updates.values())
@@ -110,23 +117,17 @@ def _config(folder: Path, problems: Problems) -> dict[str, Any] | None:
         return None
 
 
-def _card(folder: Path, model: Model, problems: Problems) -> Card | None:
+def _card(folder: Path, problems: Problems) -> Card | None:
     if not (folder / FILE).exists() and not (folder / FILE).is_symlink():
         return None
     path = _file(folder, FILE, problems)
     if path is None:
         return None
     try:
-        card = Card.of(read_json(path, "The card", limit=CARD_LIMIT, fix=AGAIN))
+        return Card.of(read_json(path, "The card", limit=CARD_LIMIT, fix=AGAIN))
     except InputError as error:
         problems.unless(False, str(error))
         return None
-    problems.unless(
-        not card.base_fingerprint or model.is_base(card.base_fingerprint),
-        f"The adapter was made for other weights, or another dtype, than those of {model.name!r}.",
-    )
-    # Adapters of the first version have a fingerprint that only the model itself can be compared with.
-    return replace(card, base_fingerprint=model.fingerprint) if card.base_fingerprint else card
 
 
 def _check_config(config: dict[str, Any], known: int, problems: Problems) -> None:
@@ -152,9 +153,11 @@ def _check_config(config: dict[str, Any], known: int, problems: Problems) -> Non
 
 
 def _tensors(
-    folder: Path, known: dict[str, tuple[int, int]], model_bytes: int, problems: Problems
+    folder: Path, known: dict[str, tuple[int, int]], model: Model, problems: Problems, *, named: bool
 ) -> dict[str, dict[str, Tensor]]:
-    """`{module: {"A": (r, in), "B": (out, r)}}`; names and shapes are checked before anything is read."""
+    """`{module: {"A": (r, in), "B": (out, r)}}`; names and shapes are checked before anything is read.
+
+    Many that do not fit are those of another model, and `named` if that is still to be reported."""
     from safetensors import SafetensorError, safe_open
 
     if not (folder / WEIGHTS).exists() and (folder / "adapter_model.bin").exists():
@@ -166,7 +169,13 @@ def _tensors(
     results: dict[str, dict[str, Tensor]] = {}
     try:
         # No adapter is larger than the whole model in float64, and the header.
+        model_bytes = 8 * sum(p.numel() for p in model.model.parameters())
         header = read_safetensors_header(path, "The adapter", limit=model_bytes + (1 << 20), fix=AGAIN)
+        strange = _strangers(header, known)
+        if len(strange) > 1:
+            count = len({m[1] for m in map(_NAME.fullmatch, header.tensors) if m})
+            problems.unless(not named, of_another_model(len(strange), count, model))
+            return {}
         with safe_open(path, framework="pt") as file:
             for name, module, side in _factors(header, known, problems):
                 results.setdefault(module, {})[side] = factor = file.get_tensor(name).float()
@@ -177,6 +186,18 @@ def _tensors(
     except (SafetensorError, OSError) as error:
         problems.unless(False, f"{WEIGHTS} is not a whole safetensors file ({error}): {AGAIN}.")
         return {}
+    return results
+
+
+def _strangers(header: Header, known: dict[str, tuple[int, int]]) -> set[str]:
+    """The modules that the model has no matrix for, or one of another shape."""
+    results = set()
+    for name, stored in header.tensors.items():
+        if match := _NAME.fullmatch(name):
+            module, side = match.groups()
+            size = known.get(module, (0, 0))[side == "A"]
+            if len(stored.shape) == 2 and stored.shape[side == "A"] != size:
+                results.add(module)
     return results
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from torch import nn
 
@@ -28,7 +28,7 @@ from inweights.folding._lessons import (
     only_facts,
     steps_for_facts,
 )
-from inweights.folding._methods import RANK, Solved, solve_updates, working
+from inweights.folding._methods import RANK, Solved, require_rank, solve_updates, working
 from inweights.folding._pieces import pieces
 from inweights.folding._recall import Score, recall
 from inweights.folding._study import Study, study
@@ -53,6 +53,18 @@ class Made:
     resumed: bool = False
 
 
+@overload
+def fold(
+    model: Model | nn.Module, context: str, *, calibration: Calibration | None = ..., method: str = ...,
+    rank: int | None = ..., energy: float | None = ..., seed: int = ..., chat: bool | None = ...,
+    tokenizer: Any = ..., embed_prompt: bool = ..., report: Literal[False] = ...,
+) -> Fold: ...  # fmt: skip
+@overload
+def fold(
+    model: Model | nn.Module, context: str, *, calibration: Calibration | None = ..., method: str = ...,
+    rank: int | None = ..., energy: float | None = ..., seed: int = ..., chat: bool | None = ...,
+    tokenizer: Any = ..., embed_prompt: bool = ..., report: Literal[True],
+) -> tuple[Fold, Fidelity]: ...  # fmt: skip
 def fold(
     model: Model | nn.Module,
     context: str,
@@ -65,7 +77,8 @@ def fold(
     chat: bool | None = None,
     tokenizer: Any = None,
     embed_prompt: bool = False,
-) -> Fold:
+    report: bool = False,
+) -> Fold | tuple[Fold, Fidelity]:
     """One adapter for all queries, that stands for a context.
 
     **Arguments:**
@@ -79,8 +92,7 @@ def fold(
     - `tokenizer`: of a transformers model that was not loaded by `iw.load`.
     - `chat`: whether context and query are turns; by default, if the model has a chat template.
     - `embed_prompt`: keep the prompt's text, and not only its hash, in the adapter.
-
-    Nothing is measured here: see `evaluate`, or the command `inweights fold`, which does both.
+    - `report`: also measure, as the command `inweights fold` does, and return `(fold, report)`; see `evaluate`.
 
     **Example:**
 
@@ -96,10 +108,11 @@ def fold(
     # prints 1
     ```
     """
-    return make(
+    made = make(
         model, context, calibration=calibration, method=method, rank=rank, energy=energy, seed=seed, chat=chat,
-        tokenizer=tokenizer, embed_prompt=embed_prompt, report=False,
-    ).fold  # fmt: skip
+        tokenizer=tokenizer, embed_prompt=embed_prompt, report=report,
+    )  # fmt: skip
+    return made.fold if made.fidelity is None else (made.fold, made.fidelity)
 
 
 def make(
@@ -133,6 +146,7 @@ def make(
     """
     start = time.perf_counter()
     model = as_model(model, tokenizer)
+    require_rank(model, rank)
     low = working(model)
     frame, quick = (_frame(m, context, chat, calibration) for m in (model, low))
     held_out = held_out if report else 0

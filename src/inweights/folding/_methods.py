@@ -12,7 +12,7 @@ import torch
 from inweights._errors import InputError, unknown
 from inweights.folding._closed import closed_form
 from inweights.folding._examples import Examples
-from inweights.folding._lora import Lora
+from inweights.folding._lora import Lora, linear_modules
 from inweights.folding._match import fit
 from inweights.folding._simple import mean_rank_one, thought_vector
 from inweights.folding._steps import DISTILLED, MATCHED, Steps
@@ -61,6 +61,13 @@ def steps_for(model: Model, examples: int) -> Steps:
     """How many steps of `match` so many examples are worth: about three and a half passes over them."""
     base = MATCHED["cuda" if model.device.type == "cuda" else "cpu"]
     return replace(base, count=max(48, min(base.count, round(3.5 * examples / base.batch))))
+
+
+def require_rank(model: Model, rank: int | None) -> None:
+    """Refuses a rank that no matrix of the model's blocks can have."""
+    most = max(min(model.model.get_parameter(f"{name}.weight").shape) for name in linear_modules(model))
+    if rank is not None and not 1 <= rank <= most:
+        raise InputError(f"`rank` is {rank}, but must be from 1 to {most}: no weight matrix to fold into has a higher.")
 
 
 def solve_updates(

@@ -7,6 +7,8 @@ from inweights.models._adapter import write_peft as write_peft
 from inweights.models._anatomy import Anatomy as Anatomy
 from inweights.models._anatomy import anatomy as anatomy
 from inweights.models._block_patch import Goal as Goal
+from inweights.models._bos import bos_hint as bos_hint
+from inweights.models._bos import template_begins as template_begins
 from inweights.models._device import choose_device as choose_device
 from inweights.models._device import describe_device as describe_device
 from inweights.models._device import device_names as device_names
@@ -30,10 +32,10 @@ from inweights.models._families import family_names as family_names
 from inweights.models._families_table import families_table as families_table
 from inweights.models._generate import Generated as Generated
 from inweights.models._generate import generate as generate
+from inweights.models._generate import generated_verdict as generated_verdict
 from inweights.models._generate import patched_anew as patched_anew
 from inweights.models._generate import patched_cached as patched_cached
 from inweights.models._generate import plain as plain
-from inweights.models._generate import tokens_match as tokens_match
 from inweights.models._gguf import write_gguf as write_gguf
 from inweights.models._load import SMOLLM2 as SMOLLM2
 from inweights.models._load import Model as Model
@@ -48,6 +50,7 @@ from inweights.models._patch import Patch as Patch
 from inweights.models._patch import patch as patch
 from inweights.models._patch_file import load_patch as load_patch
 from inweights.models._patch_file import save as save
+from inweights.models._prompt import HOW_TO_PASS_ONE as HOW_TO_PASS_ONE
 from inweights.models._prompt import Prompt as Prompt
 from inweights.models._prompt import adds_bos as adds_bos
 from inweights.models._prompt import turns as turns

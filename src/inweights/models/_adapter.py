@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
+from inweights._files import beside as place_beside
 from inweights.models._model import Model
 from inweights.models._quiet import quiet
 
@@ -38,8 +38,7 @@ def write_peft(factors: Factors, model: Model, folder: Path, beside: Callable[[P
         fan_in_fan_out=all(is_transposed(model, name) for name in factors),
         r=most, lora_alpha=most, target_modules=sorted(factors), rank_pattern=other, alpha_pattern=other,
         bias="none", task_type="CAUSAL_LM", inference_mode=True,
-        # A hub id means the same on every machine, a path of the cache does not.
-        base_model_name_or_path=model.name if model.revision else model.path or model.name,
+        base_model_name_or_path=model.source or None,
         revision=model.revision or None,
     )  # fmt: skip
     tensors = {}
@@ -79,10 +78,12 @@ def whole(folder: Path, write: Callable[[Path], None]) -> Path:
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"--out is the folder {str(folder)!r}, which is not empty: name a new one.")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    half = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    half = place_beside(folder)
+    half.mkdir()
     try:
         write(half)
-        half.chmod(0o755)
+        for file in (p for p in half.rglob("*") if p.is_file()):
+            file.chmod(half.stat().st_mode & 0o666)  # safetensors makes files that only the user can read
         if folder.exists():
             folder.rmdir()
         half.replace(folder)

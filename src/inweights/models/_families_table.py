@@ -11,7 +11,7 @@ from inweights.models._tiny import probe
 COLUMNS = (
     "family", "tiny", "token", "static", "control", "float32 inside",
     "deep", "deep token", "its logit", "deep static", "its logit", "deep control", "amplification",
-    "float32 token", "float32 static", "norms", "draws", "inputs", "tail", "reason",
+    "float32 token", "float32 static", "norms", "draws", "inputs", "residual form", "reason",
 )  # fmt: skip
 
 
@@ -48,7 +48,8 @@ def families_table(tiny: Sequence[Family], deep: Sequence[Family], total: int) -
         f"{TOLERANCE['deep']:.0e} times their largest logit (or 1), control above {SHARE:.0%} of it. *float32 "
         "inside*: the token error where the family's own casts to float32 are let through. *float32 token*, *static*: "
         "errors at deep size with everything in float32. *amplification*: the largest of any patched block, "
-        "`‖δ_out‖/‖δ_in‖` for a relative error of each coordinate. *tail*: what follows the last matrix; *head* says "
+        "`‖δ_out‖/‖δ_in‖` for a relative error of each coordinate. *residual form*: how the result of the last matrix "
+        "joins the stream: *sum*, *post-norm* (a norm of the sum), *branch-norm* (a norm before the sum); *head* says "
         "that no block could be patched and the matrix of the logits carries everything. *inputs*: how many matrices "
         "read the MLP's input in the last block; 0 where the output control carries everything.",
         "",

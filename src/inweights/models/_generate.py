@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError, out_of_memory
-from inweights.models._patch import Patch, solved
+from inweights.models._patch import TOLERANCE, Patch, solved
 from inweights.models._prompt import Prompt
 from inweights.models._twin import joined, twins
 from inweights.running import full_precision, inputs, run, signature, step, steppable, takes_positions
@@ -63,9 +63,26 @@ def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True) -> Ge
     return Generated(prompted, bare, patched_anew(prompt, new_tokens) if patched is None else patched)
 
 
-def tokens_match(prompt: Prompt, new_tokens: int) -> float:
-    """The fraction of generated tokens that are equal, prompted and patched."""
-    return generate(prompt, new_tokens).matching
+def generated_verdict(prompt: Prompt, result: Generated) -> str:
+    """`PASS`, `FAIL` or `INCONCLUSIVE`: whether the patched model generates what the prompted one does.
+
+    The first token that differs decides, as all behind it follow from it: it passes if the prompted model's own logits
+    of both tokens are no further apart than `verify` tolerates, because rounding then chooses between them. In low
+    precision rounding may choose anywhere, and only if no token at all is equal that is a failure.
+    """
+    pairs = list(zip(result.prompted, result.patched, strict=True))
+    apart = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+    if apart is None:
+        return "PASS"
+    model, net = prompt.model, prompt.model.model
+    tolerance = TOLERANCE.get(model.dtype)
+    if tolerance is None:
+        return "INCONCLUSIVE" if result.matching > 0 else "FAIL"
+    ids = torch.cat([prompt.ids, torch.tensor([result.prompted[:apart]], device=prompt.ids.device).long()], 1)
+    with torch.no_grad(), full_precision(net):
+        logits = run(net, ids, last=1, **inputs(net, ids, None))[0, -1]
+    chosen, other = pairs[apart]
+    return "PASS" if float(logits[chosen] - logits[other]) <= tolerance else "FAIL"
 
 
 def plain(net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int, cached: bool = True) -> list[int]:

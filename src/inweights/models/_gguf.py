@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from inweights._errors import InputError
+from inweights._files import beside
 from inweights.models._adapter import Factors
 from inweights.models._load import Model
 
@@ -35,7 +36,8 @@ def write_gguf(factors: Factors, model: Model, path: Path) -> Path:
     if missing:
         raise InputError(f"The GGUF format has no name for {missing[0]!r} of this model.")
     alpha = max(A.shape[0] for A, _ in factors.values())
-    half = path.with_name(f".{path.name}.half")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = beside(path)
     try:
         writer = gguf.GGUFWriter(str(half), config.model_type)
         writer.add_string("general.type", "adapter")

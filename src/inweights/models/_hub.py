@@ -24,8 +24,8 @@ from inweights.models._safe_folder import (
     shards,
 )
 
-PATIENCE = 5.0
-"""Seconds to wait for the hub's answer."""
+PATIENCE = 3.0
+"""Seconds to wait for the hub's answer: with the start of the program, an error comes within 5 s."""
 BRANCH = "main"
 BESIDE = ("tokenizer", "vocab", "merges", "spiece", "sentencepiece", "special_tokens", "added_tokens", "chat_template")
 """How the names of the files begin that a tokenizer is read from."""

@@ -34,7 +34,7 @@ SMOLLM2 = Recipe(
 )
 
 
-def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "auto") -> Model:
+def load(spec: str | Path = "smollm2", *, dtype: str = "float32", device: str = "auto") -> Model:
     """Loads a model for `iw.Prompt`, `iw.patch` and the commands.
 
     **Arguments:**
@@ -55,6 +55,12 @@ def load(spec: str = "smollm2", *, dtype: str = "float32", device: str = "auto")
     # prints torch.float64 30
     ```
     """
+    if not isinstance(spec, str | Path):
+        raise InputError(
+            f"`spec` is a {type(spec).__name__}, but must be 'smollm2', a hub id, a folder or a .gguf file; a model "
+            "that is already loaded is passed to iw.Prompt or iw.fold as it is."
+        )
+    spec = str(spec)
     if dtype not in DTYPES:
         raise InputError(f"`dtype` is {dtype!r}, but must be one of {', '.join(DTYPES)}.")
     device = choose_device(device, DTYPES[dtype])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,6 +32,14 @@ class Model:
     path: str = ""
     revision: str = ""
     weights: str = field(default="", repr=False)
+
+    @property
+    def source(self) -> str:
+        """What adapters call their base: a hub id, or else the folder; empty for a model that only exists in memory.
+
+        A hub id means the same on every machine, a path of the cache does not."""
+        known = "" if self.name == type(self.model).__name__ else self.name
+        return known if self.revision else self.path or known
 
     @cached_property
     def anatomy(self) -> Anatomy:
@@ -65,11 +74,27 @@ class Model:
 
 
 def as_model(model: Model | nn.Module, tokenizer: Any = None) -> Model:
-    """A `Model`, also from a transformers model that the caller already has."""
+    """A `Model`, also from a transformers model that the caller already has; with this tokenizer, if one is given."""
     if isinstance(model, Model):
-        return model
+        return model if tokenizer is None or tokenizer is model.tokenizer else _with_tokenizer(model, tokenizer)
     if not hasattr(model, "get_output_embeddings"):
-        raise InputError(f"`model` is a {type(model).__name__}: pass a transformers causal language model.")
+        load = "load it with `iw.load`, or pass" if isinstance(model, str) else "pass"
+        raise InputError(f"`model` is a {type(model).__name__}: {load} a transformers causal language model.")
     if model.training:
         raise InputError("`model` is in training mode, where dropout spoils any proof: call `model.eval()` first.")
-    return Model(model, tokenizer, type(model).__name__)
+    config: Any = getattr(model, "config", None)
+    source = str(getattr(model, "name_or_path", "") or "")
+    return Model(
+        model,
+        tokenizer,
+        source or type(model).__name__,
+        source if source and Path(source).is_dir() else "",
+        str(getattr(config, "_commit_hash", None) or ""),
+    )
+
+
+def _with_tokenizer(model: Model, tokenizer: Any) -> Model:
+    new = replace(model, tokenizer=tokenizer)
+    if "anatomy" in model.__dict__:  # it does not depend on the tokenizer
+        new.__dict__["anatomy"] = model.anatomy
+    return new

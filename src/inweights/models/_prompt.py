@@ -13,6 +13,8 @@ from inweights.models._load import Model, as_model
 from inweights.running import inputs, takes_positions, vocabulary
 
 Text = str | list[int] | Tensor
+HOW_TO_PASS_ONE = "pass `tokenizer=AutoTokenizer.from_pretrained(...)`"
+"""What to do about a model without a tokenizer."""
 
 
 class Prompt:
@@ -48,7 +50,9 @@ class Prompt:
         self.positions = positions
         tok = self.model.tokenizer
         if tok is None and (isinstance(context, str) or isinstance(query, str)):
-            raise InputError("`context` and `query` are text, but the model has no tokenizer: pass token ids.")
+            raise InputError(
+                f"`context` and `query` are text, but the model has no tokenizer: {HOW_TO_PASS_ONE}, or ids."
+            )
         if positions not in ("absolute", "shifted"):
             raise InputError(f"`positions` is {positions!r}, but must be 'absolute' or 'shifted'.")
         before: list[int] = []
@@ -125,9 +129,11 @@ class Prompt:
         tok = self.model.tokenizer
         words = (lambda ids: tok.convert_ids_to_tokens(ids)) if tok is not None else (lambda ids: ids)
         told = takes_positions(self.model.model)
+        remaining = words(self.reduced_ids[0].tolist())
         return {
             "prompted": words(self.ids[0].tolist()),
-            "left": words(self.reduced_ids[0].tolist()),
+            "remaining": remaining,
+            "left": remaining,  # its former name
             "positions": self.reduced_positions[0].tolist() if told else "shifted: this model takes no positions",
         }
 
