@@ -223,7 +223,7 @@ def test_a_report_has_sets_controls_side_effects_and_savings() -> None:
 
 
 def test_held_out_queries_of_a_file_are_not_calibrated_on(tmp_path: Path) -> None:
-    from inweights.folding._make import _queries
+    from inweights.folding._generic import _queries
 
     path = tmp_path / "q.txt"
     path.write_text("\n".join(f"Question {i}?" for i in range(20)) + "\nQuestion 1?\n")
