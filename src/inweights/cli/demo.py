@@ -10,7 +10,7 @@ import typer
 
 from inweights.cli._model import Device, ModelName, open_model
 from inweights.cli._output import Json, Seed, emit, say, table
-from inweights.cli._progress import progress
+from inweights.cli._progress import progress, stages
 
 if TYPE_CHECKING:
     from inweights.folding import FoldShown
@@ -33,7 +33,7 @@ def demo(
     parts = [_block(out, steps, seed, as_json)]
     if not only_block:
         parts.append(_language_model(out, model, device, as_json))
-        parts += [_folded(shown, as_json) for shown in [_fold(model, device, as_json)] if shown is not None]
+        parts += _folds(model, device, as_json)
     path = _page(out, [section for part in parts for section in part.sections])
     holds = all(part.holds for part in parts)
     if as_json:
@@ -95,17 +95,46 @@ def _language_model(out: Path, model: str, device: str, as_json: bool) -> Part:
     return Part(sections, {"proofs": proofs, **shown.words, "tokens_match": shown.matching}, shown.holds)
 
 
-def _folded(shown: FoldShown, as_json: bool) -> Part:
-    """The answers with a folded system prompt, next to those of the prompted and the bare model."""
-    from inweights.report import fold_sections, fold_summary
+def _folds(name: str, device: str, as_json: bool) -> list[Part]:
+    """Folds two prompts, with few queries, as quick examples: one of style and one of facts.
 
+    Empty for a model without a chat template.
+    """
+    from inweights.folding import facts_showcase, fold_showcase
+    from inweights.report import facts_sections, facts_summary, fold_sections, fold_summary
+
+    model = open_model(name, "float32", device, quiet=as_json)
+    if not getattr(model.tokenizer, "chat_template", None):
+        if not as_json:
+            say(f"{name} has no chat template, so no system prompt is folded here: see `inweights fold --plain`.")
+        return []
     if not as_json:
-        table(HEADER, fold_summary(shown))
-        for question, answers in shown.answers.items():
-            say(f"\n{question}")
-            for name, words in answers.items():
-                say(f"{name:>9}: {words!r}")
-    return Part(fold_sections(shown), {"folded": shown.answers, "recovered": shown.recovered})
+        say("The same idea for all questions at once: a system prompt folded into one LoRA adapter …")
+    with progress() as bars:
+        style = fold_showcase(model, after=stages(bars, "folding"))
+    if not as_json:
+        _show(style, fold_summary(style))
+        say("\nA prompt of facts, folded the same way …")
+    with progress() as bars:
+        facts = facts_showcase(model, after=stages(bars, "folding"))
+    if not as_json:
+        _show(facts, facts_summary(facts))
+    assert facts.made.fidelity is not None
+    assert facts.made.fidelity.recall is not None
+    known = {"answers": facts.answers, "accuracy": facts.made.fidelity.recall.accuracy}
+    return [
+        Part(fold_sections(style), {"folded": style.answers, "recovered": style.recovered}),
+        Part(facts_sections(facts), {"facts": known}),
+    ]
+
+
+def _show(shown: FoldShown, rows: list[tuple[str, str, str]]) -> None:
+    """Prints what was measured, and the answers of the prompted, the bare and the folded model."""
+    table(HEADER, rows)
+    for question, answers in shown.answers.items():
+        say(f"\n{question}")
+        for name, words in answers.items():
+            say(f"{name:>9}: {words!r}")
 
 
 def _page(out: Path, sections: list[Section]) -> Path:
@@ -123,22 +152,3 @@ def _page(out: Path, sections: list[Section]) -> Path:
         f"inweights {__version__}, torch {torch.__version__}.",
     )
     return write_atomic(out / "index.html", text)
-
-
-def _fold(name: str, device: str, as_json: bool) -> FoldShown | None:
-    """Folds a system prompt into an adapter, with few queries, as a quick example. None without a chat template."""
-    from inweights.folding import fold_showcase
-
-    model = open_model(name, "float32", device, quiet=as_json)
-    if not getattr(model.tokenizer, "chat_template", None):
-        if not as_json:
-            say(f"{name} has no chat template, so no system prompt is folded here: see `inweights fold --plain`.")
-        return None
-    if not as_json:
-        say("The same idea for all questions at once: a system prompt folded into one LoRA adapter …")
-    with progress() as bars:
-        bar = bars.add_task("folding", total=None, note="")
-        return fold_showcase(
-            model,
-            after=lambda stage, done, total: bars.update(bar, description=stage, completed=done, total=total or None),
-        )

@@ -48,6 +48,7 @@ from inweights.folding._ridge import RidgeFit as RidgeFit
 from inweights.folding._savings import Savings as Savings
 from inweights.folding._savings import savings as savings
 from inweights.folding._showcase import FoldShown as FoldShown
+from inweights.folding._showcase import facts_showcase as facts_showcase
 from inweights.folding._showcase import fold_showcase as fold_showcase
 from inweights.folding._steps import DISTILLED as DISTILLED
 from inweights.folding._steps import Steps as Steps

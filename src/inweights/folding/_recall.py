@@ -21,6 +21,8 @@ from inweights.models import Model
 
 NEW = 64
 """New tokens of an answer that is judged."""
+RETRIEVED = 512
+"""Tokens of the passages that are retrieved for a question."""
 SOME = 20
 """Questions that are asked in a third turn, and about what the context does not mention."""
 STRANGERS = ("Quillon Marsh", "Tavrel", "Orsika Venn", "Bredomir", "Hallis Crane", "Wexlund")
@@ -111,7 +113,9 @@ def recall(
     def count(text: str) -> int:
         return len(model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    ranked = [retrieved(passages, q.text, count) for q in questions]
+    # All passages of a short context are retrieved: the context itself.
+    short = count(frame.context) <= RETRIEVED
+    ranked = [frame.context if short else retrieved(passages, q.text, count, RETRIEVED) for q in questions]
     after("answering with passages and without")
     fits = len(frame.folded) + max(map(len, bare)) + NEW <= model.window
     texts: dict[str, list[str]] = {"bare": _texts(frame, bare)}
@@ -121,11 +125,15 @@ def recall(
         given = {"window": [q.passage for q in questions], "retrieved": ranked}
         if fits:
             given["prompted"] = [frame.context] * len(questions)
+        if fits and short:
+            del given["retrieved"]
         for name, read in given.items():
             answers = _texts(frame, [reader.prompt(t, q.text) for t, q in zip(read, questions, strict=True)])
             total = sum(_scores(score, answers, questions))
             if name not in best or total > best[name][0]:
                 best[name], texts[name] = (total, turn), answers
+    if fits and short:
+        texts["retrieved"] = texts["prompted"]
     after("answering with the fold")
     turn = best["prompted"][1] if fits else "system"
     with fold.applied(model):

@@ -8,6 +8,8 @@ from inweights.report._figures import HEADER as HEADER
 from inweights.report._figures import Curve as Curve
 from inweights.report._figures import Figure as Figure
 from inweights.report._figures import heatmap as heatmap
+from inweights.report._fold import facts_sections as facts_sections
+from inweights.report._fold import facts_summary as facts_summary
 from inweights.report._fold import fold_sections as fold_sections
 from inweights.report._fold import fold_summary as fold_summary
 from inweights.report._lab import curves_figure as curves_figure

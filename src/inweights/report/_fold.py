@@ -1,4 +1,4 @@
-"""The sections of the demo page on a folded prompt."""
+"""The sections of the demo page on folded prompts."""
 
 from __future__ import annotations
 
@@ -39,4 +39,39 @@ def fold_sections(result: FoldShown) -> list[Section]:
             rows=fold_summary(result),
         ),
         Section("The same questions, three ways", header=("question", "", "answer"), rows=rows),
+    ]
+
+
+def facts_summary(result: FoldShown) -> list[tuple[str, str, str]]:
+    """Table rows on a folded prompt of facts: who answers, the share of right answers, value to compare with."""
+    made = result.made
+    assert made.fidelity is not None
+    assert made.fidelity.recall is not None
+    share = {who: "–" if s is None else f"{s:.0%}" for who, s in made.fidelity.recall.accuracy.items()}
+    return [
+        (
+            f"right answers to {made.fidelity.recall.questions} questions, folded",
+            share["folded"],
+            f"{share['bare']} bare",
+        ),
+        ("with the whole prompt", share["prompted"], f"{share['window']} with the sentence that has the answer"),
+        ("control: random updates of equal norm", share["random"], ""),
+        ("verdict", made.fidelity.verdict, f"studied {len(made.study.questions)} questions of its own"),
+    ]
+
+
+def facts_sections(result: FoldShown) -> list[Section]:
+    """The sections of the page on a folded prompt of facts."""
+    rows = [(q, who, text) for q, answer in result.answers.items() for who, text in answer.items()]
+    return [
+        Section(
+            "7. What the adapter knows",
+            (
+                f"The prompt “{result.context}” states facts. The model asks itself questions about each sentence, "
+                "learns the answers that it gives when it reads that sentence, and is then asked other questions.",
+            ),
+            header=("", "measured", "to compare"),
+            rows=facts_summary(result),
+        ),
+        Section("What it answers", header=("question", "", "answer"), rows=rows),
     ]
