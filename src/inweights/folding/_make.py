@@ -15,7 +15,7 @@ from inweights.folding._answers import Question, answers_right
 from inweights.folding._calibrate import answered
 from inweights.folding._card import Card, seen
 from inweights.folding._estimate import fold_memory, require_fold_memory
-from inweights.folding._evaluate import Fidelity, Measured, fidelity_of, measure
+from inweights.folding._evaluate import Fidelity, fidelity_of, measure
 from inweights.folding._examples import Examples
 from inweights.folding._fold import Fold
 from inweights.folding._frame import Frame
@@ -169,14 +169,8 @@ def make(
     fidelity = None
     if report:
         fidelity = fidelity_of(frame, made, kept_out, answers=tests, new=new, seed=seed, after=lambda s: after(s, 0, 0))
-        fidelity = replace(fidelity, facts=len(studied.facts) if plan.facts else 0)
-        if about := list(questions) or as_questions(studied, plan.held_out):
-            # On the working copy: hundreds of answers, all of them by the same weights.
-            known = recall(
-                quick, Fold(made.updates, Card(), low), about, studied.pieces, score=score, seed=seed,
-                after=lambda s: after(s, 0, 0),
-            )  # fmt: skip
-            fidelity = replace(fidelity, recall=known, studied=_on_studied(frame, made, plan))
+        about = list(questions) or as_questions(studied, plan.held_out)
+        fidelity = _on_facts(fidelity, frame, quick, made, plan, studied, about, score, seed, after)
         made = replace(made, card=replace(made.card, fidelity=fidelity.for_card()))
     return Made(made, fidelity, solved.seconds, time.perf_counter() - start, studied, work.resumed)
 
@@ -254,11 +248,24 @@ def _solved(
     return replace(second, seconds=second.seconds + more)
 
 
-def _on_studied(frame: Frame, made: Fold, plan: Lessons) -> Measured | None:
-    """How far the fold is from the teachers of the questions that were kept apart."""
-    if not plan.held_out:
-        return None
-    return measure("studied questions kept apart", as_examples(frame, plan.held_out), made, control=False)
+def _on_facts(
+    fidelity: Fidelity, frame: Frame, quick: Frame, made: Fold, plan: Lessons, studied: Study,
+    about: Sequence[Question], score: Score, seed: int, after: After,
+) -> Fidelity:  # fmt: skip
+    """The report with right answers to questions about the context, and how far the fold is from the teachers of the
+    studied questions that were kept apart."""
+    fidelity = replace(fidelity, facts=len(studied.facts) if plan.facts else 0)
+    if not about:
+        return fidelity
+    apart = None
+    if plan.held_out:
+        apart = measure("studied questions kept apart", as_examples(frame, plan.held_out), made, control=False)
+    # On the working copy: hundreds of answers, all of them by the same weights.
+    known = recall(
+        quick, Fold(made.updates, Card(), quick.model), about, studied.pieces, score=score, seed=seed,
+        after=lambda s: after(s, 0, 0),
+    )  # fmt: skip
+    return replace(fidelity, recall=known, studied=apart)
 
 
 def _about(source: str, studied: Study, plan: Lessons) -> dict[str, Any]:
