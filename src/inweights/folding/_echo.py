@@ -1,7 +1,8 @@
-"""Questions that follow from a sentence itself: its clauses with a question word in place of a fact.
+"""Questions that follow from a sentence itself: clause by clause, by grammar, or with a question word for a fact.
 
 They need no model that writes well: "The Nar bridge was designed by Ada Holt and has seven arches." gives, among
-others, "The Nar bridge was designed by what?" and "Which one has seven arches?".
+others, "How many arches does the Nar bridge have?", "The Nar bridge was designed by what?" and "Which one has seven
+arches?".
 """
 
 from __future__ import annotations
@@ -10,29 +11,34 @@ import random
 import re
 from collections.abc import Iterator
 
+from inweights.folding._grammar import asking, predicate, split_subject
 from inweights.folding._pieces import ROW, Piece
 
 CLAUSE = re.compile(r",\s*(?:and\s+|but\s+)?|\s+and\s+|;\s*")
 LINK = re.compile(r"^(?:which|who|that|also|it|he|she|they)\s+", re.IGNORECASE)
+THAT = re.compile(r"^(?:please\s+)?(?:note|remember|observe|know)\s+that\s+", re.IGNORECASE)
+"""What may stand before a sentence and states nothing."""
 FRAMES = ("{echo}?", "Complete the sentence: {cut} ...", "Question about {subject}: {echo}?", "I forgot: {echo}?")
 
 
 def clauses(piece: Piece) -> tuple[str, list[str]]:
-    """The subject of a sentence, with its article, and what the sentence says of it, clause by clause.
+    """The subject of a sentence and what the sentence states of it, clause by clause.
 
-    Empty for what is no sentence about something with a name.
+    The subject ends with the first name, if that stands in its first half, or before the first verb. Empty where
+    nothing is recognised.
     """
-    body = piece.body.strip().rstrip(".!")
+    body = THAT.sub("", piece.body.strip().rstrip(".!"))
+    if not body or "\n" in body or ROW.match(body):
+        return "", []
     names = [m for m in piece.marked if not any(c.isdigit() for c in m)]
-    if not names or "\n" in body or ROW.match(body):
-        return "", []
-    spot = re.search(rf"(?:\b(?:the|a|an)\s+(?:\w+\s+)?)?{re.escape(names[0])}(?!\w)", body, re.IGNORECASE)
-    if spot is None or spot.start() > len(body) // 2:
-        return "", []
-    rest = body[spot.end() :].lstrip(", ")
+    spot = re.search(rf"{re.escape(names[0])}(?!\w)", body) if names else None
+    subject, rest = split_subject(body)
+    if spot and spot.start() <= len(body) // 2 and not (subject and len(subject) < spot.start()):
+        subject, rest = body[: spot.end()], body[spot.end() :].lstrip(", ")
+    plural = subject.endswith("s") and not subject.endswith("'s")
     parts = [LINK.sub("", part).strip() for part in CLAUSE.split(rest)]
-    subject = spot.group()
-    return subject[0].upper() + subject[1:], [part for part in parts if len(part.split()) > 1]
+    parts = [part for part in parts if len(part.split()) > 1 and predicate(part, plural)]
+    return (subject[0].upper() + subject[1:], parts) if subject and parts else ("", [])
 
 
 def echoes(piece: Piece, phrase: str, rnd: random.Random) -> Iterator[tuple[str, str]]:
@@ -44,9 +50,11 @@ def echoes(piece: Piece, phrase: str, rnd: random.Random) -> Iterator[tuple[str,
     for part in parts:
         full = f"{subject} {part}"
         if re.search(word, part):
-            asked = "what" if not any(c.isdigit() for c in phrase) else rnd.choice(("what", "how many", "which number"))
-            echo, cut = re.sub(word, asked, full, count=1), re.split(word, full, maxsplit=1)[0].strip()
-            for i, frame in enumerate(rnd.sample(FRAMES, 3)):
+            natural = asking(subject, part, phrase)
+            for i, query in enumerate(natural):
+                yield query, phrase if i % 2 == 0 else f"{full}."
+            echo, cut = re.sub(word, "what", full, count=1), re.split(word, full, maxsplit=1)[0].strip()
+            for i, frame in enumerate(rnd.sample(FRAMES, 1 if natural else 3)):
                 yield frame.format(echo=echo, cut=cut, subject=subject), phrase if i == 0 else f"{full}."
     if re.search(word, subject) and parts:
         part = rnd.choice(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -54,6 +54,10 @@ class Examples:
             tuple(self.answers[i] for i in chosen),
             tuple(self.prompt_of(i) for i in chosen),
         )
+
+    def shortened(self, tokens: int) -> Examples:
+        """The same examples with the first tokens of each answer."""
+        return replace(self, answers=tuple(answer[:tokens] for answer in self.answers))
 
     def __add__(self, other: Examples) -> Examples:
         """Both, with the frame of the first."""

@@ -25,12 +25,14 @@ MIX = 4
 """One query in so many of the second part is one of the first, so that the style is not lost."""
 WIDTH = 896
 """The width of the model that the rate was chosen on."""
-FEW = {"cuda": 64, "cpu": 16}
+FEW = {"cuda": 64, "cpu": 24}
 """Generic queries for a context that only states facts."""
+SHORT = 24
+"""Tokens of their answers that are fitted beside facts: enough to keep the style, and as short as facts are."""
 PASSES = 15
 """How often each example is seen."""
-GENERAL = 0.03
-"""The share of plain text that the bare model goes on with as ever."""
+GENERAL, LEAST_GENERAL = 0.03, 12
+"""The share and least number of plain texts that the bare model goes on with as ever."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,10 @@ def lessons(frame: Frame, style: Examples | None, study: Study, seed: int = 0) -
     if len(study.asked) < LEAST:
         return Lessons(style, None, ())
     fitted, held_out = apart(study, seed)
-    facts = as_examples(frame, fitted) + general(frame, max(2, round(GENERAL * len(fitted))), seed)
+    facts = as_examples(frame, fitted) + general(frame, max(LEAST_GENERAL, round(GENERAL * len(fitted))), seed)
     if style is not None:
         some = random.Random(seed).sample(range(len(style)), min(len(style), len(fitted) // MIX))
-        facts = facts + style.some(some)
+        facts = facts + style.some(some).shortened(SHORT)
     return Lessons(style, facts, held_out)
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from inweights.folding._answers import contains
-from inweights.folding._echo import echoes
+from inweights.folding._echo import clauses, echoes
 from inweights.folding._facts import Fact, facts_of
 from inweights.folding._frame import Frame
+from inweights.folding._grammar import is_verbal
 from inweights.folding._pieces import Piece, pieces
 from inweights.folding._teach import Draft, Reader, Studied, taught
 from inweights.models import adds_bos
@@ -70,6 +71,8 @@ OPENERS = {
 CLOZE = ('Fill in the blank: "{text}"', 'What is missing here? "{text}"')
 ABOUT = ("What do you know about {name}?", "Tell me about {name}.", "Who or what is {name}?")
 PROBES = 32
+TITLE = 6
+"""Words of a piece up to which one without a clause or a number is a title, and states nothing."""
 TRY, WRITES = 48, 0.15
 """Questions that the model writes first, and the share that must be of use for it to be asked for more."""
 
@@ -124,7 +127,7 @@ def study(
     - `avoid`: questions that must not be studied, because they are for judging.
     """
     rnd, parts = random.Random(seed), pieces(frame.context)
-    known = facts_of(frame, parts)
+    known = [fact for fact in facts_of(frame, parts) if _asked_for(parts[fact.piece], fact.phrase)]
     if not known:
         return Study(tuple(parts), (), ())
     reader = Reader(frame, _turn(frame, parts, known, random.Random(seed)))
@@ -153,6 +156,12 @@ def study(
         wrote += sum(not q.known and bool(q.phrase) for q in right)
         after(k + 1, 1 + rounds)
     return Study(tuple(parts), tuple(known), tuple(kept), reader.turn, written, dict(dropped))
+
+
+def _asked_for(piece: Piece, phrase: str) -> bool:
+    """Whether a phrase can be an answer: not the verb of a clause, and not a title's only words."""
+    title = len(piece.body.split()) <= TITLE and not any(c.isdigit() for c in piece.body) and not clauses(piece)[1]
+    return not title and not any(is_verbal(clause, phrase) for clause in clauses(piece)[1])
 
 
 def _turn(frame: Frame, parts: Sequence[Piece], known: Sequence[Fact], rnd: random.Random) -> str:
