@@ -102,7 +102,7 @@ CASES = [(kind, name) for kind, (_, table) in READERS.items() for name in table]
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
-def test_what_is_malformed_is_refused_within_a_second(kind: str, name: str, tmp_path: Path) -> None:
+def test_what_is_malformed_is_refused_in_linear_time(kind: str, name: str, tmp_path: Path) -> None:
     reader, table = READERS[kind]
     data, reason = table[name]
     path = tmp_path / "file"
@@ -110,7 +110,7 @@ def test_what_is_malformed_is_refused_within_a_second(kind: str, name: str, tmp_
     start = time.process_time()
     with pytest.raises(InputError, match=reason) as error:
         reader(path, "WHAT")
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 10  # more than quadratic work on these sizes takes minutes
     sentence = str(error.value)
     assert f"WHAT {str(path)!r} cannot be read, " in sentence
     assert sentence.endswith(": write it again, or name another file.")

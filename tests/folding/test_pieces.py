@@ -74,11 +74,11 @@ SENTENCE = "The Nar bridge was designed by Ada Holt, and has seven arches."
 
 def test_a_sentence_asks_for_its_own_facts() -> None:
     (piece,) = pieces(SENTENCE)
-    assert clauses(piece) == ("The Nar", ["bridge was designed by Ada Holt", "has seven arches"])
+    assert clauses(piece) == ("The Nar bridge", ["was designed by Ada Holt", "has seven arches"])
     asked = [pair for phrase in ("Ada Holt", "seven", "Nar") for pair in echoes(piece, phrase, random.Random(0))]
     assert asked
     for query, answer in asked:
-        assert ("what" in query) or query.endswith("...") or query.startswith(("Which one", "Who or what"))
+        assert query.endswith(("?", "..."))
         assert any(word in answer for word in ("Ada Holt", "seven", "Nar"))
         assert answer.rstrip(".") not in query or answer == "Nar"
 

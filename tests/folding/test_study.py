@@ -10,7 +10,7 @@ from talking import talker
 
 from inweights.folding import Examples, Frame, Steps, made_up, make, pieces, study
 from inweights.folding._facts import facts_of, surprisals
-from inweights.folding._lessons import apart, as_examples, general, lessons, only_facts, steps_for_facts
+from inweights.folding._lessons import LEAST_GENERAL, apart, as_examples, general, lessons, only_facts, steps_for_facts
 from inweights.folding._study import Study
 from inweights.folding._teach import Draft, Lookup, Reader, Studied, greedy, taught
 from inweights.folding._teacher import answer_scores, prompted
@@ -154,7 +154,7 @@ def test_the_plan_of_a_context() -> None:
     assert nothing.facts is None
     plan = lessons(frame, None, studied(10, 4))
     assert plan.facts is not None
-    assert len(plan.facts) == 40 - 10 + 2
+    assert len(plan.facts) == 40 - 10 + LEAST_GENERAL
     many, few = (steps_for_facts(model, as_examples(frame, studied(n, 8).questions), 16) for n in (100, 20))
     assert many.count > few.count
     assert steps_for_facts(model, plan.facts, 64).rate == pytest.approx(few.rate / 2)

@@ -24,8 +24,7 @@ FRAMES = ("{echo}?", "Complete the sentence: {cut} ...", "Question about {subjec
 def clauses(piece: Piece) -> tuple[str, list[str]]:
     """The subject of a sentence and what the sentence states of it, clause by clause.
 
-    The subject ends with the first name, if that stands in its first half, or before the first verb. Empty where
-    nothing is recognised.
+    The subject ends with the first name, if a verb follows it, or before the first verb. Empty where there is neither.
     """
     body = THAT.sub("", piece.body.strip().rstrip(".!"))
     if not body or "\n" in body or ROW.match(body):
@@ -33,8 +32,10 @@ def clauses(piece: Piece) -> tuple[str, list[str]]:
     names = [m for m in piece.marked if not any(c.isdigit() for c in m)]
     spot = re.search(rf"{re.escape(names[0])}(?!\w)", body) if names else None
     subject, rest = split_subject(body)
-    if spot and spot.start() <= len(body) // 2 and not (subject and len(subject) < spot.start()):
-        subject, rest = body[: spot.end()], body[spot.end() :].lstrip(", ")
+    if spot and spot.start() <= len(body) // 2:
+        behind = LINK.sub("", body[spot.end() :].lstrip(", "))
+        if predicate(behind) or not subject:
+            subject, rest = body[: spot.end()], behind
     plural = subject.endswith("s") and not subject.endswith("'s")
     parts = [LINK.sub("", part).strip() for part in CLAUSE.split(rest)]
     parts = [part for part in parts if len(part.split()) > 1 and predicate(part, plural)]

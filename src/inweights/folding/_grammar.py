@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from inweights.folding._pieces import SMALL
+
 COPULA = frozenset(["is", "are", "was", "were"])
 MODAL = frozenset(["can", "may", "must", "will", "should", "could", "would", "might"])
 ADVERB = frozenset(
@@ -78,7 +80,7 @@ def predicate(clause: str, plural: bool = False) -> Predicate | None:
         return Predicate("did", adverbs, PAST.get(verb) or _stem(verb[:-2]), rest)
     if verb in PRESENT or (verb.endswith("s") and not verb.endswith(("ss", "us", "is"))):
         return Predicate("does", adverbs, PRESENT.get(verb) or _singular(verb), rest)
-    return Predicate("do", adverbs, verb, rest) if plural else None
+    return Predicate("do", adverbs, verb, rest) if plural and verb not in SMALL else None
 
 
 def _stem(root: str) -> str:
@@ -106,11 +108,14 @@ def split_subject(sentence: str) -> tuple[str, str]:
     """
     words = sentence.split()
     for i in range(1, min(8, len(words) - 1)):
+        if words[i].lower() in ADVERB:
+            continue
         follows = words[i + 1]
         plain = follows.lower() in ARTICLE | ADVERB | (PREPOSITION - {"of"}) or not follows[0].islower()
         parts = predicate(" ".join(words[i:]), words[i - 1].endswith("s"))
         if parts is not None and (plain or words[i] in COPULA | MODAL) and words[i - 1].lower() not in ARTICLE:
-            return " ".join(words[:i]), " ".join(words[i:])
+            first = next(k for k in range(i, 0, -1) if words[k - 1].lower() not in ADVERB)
+            return " ".join(words[:first]), " ".join(words[first:])
     return "", ""
 
 
@@ -148,7 +153,7 @@ def _forms(p: Predicate, name: str, phrase: str, before: list[str], after: list[
     of = re.fullmatch(r"(?:(?:a|an|the) )?(.+) of", pre)
     if p.verb == "have" and of:  # has a fee of £54
         yield f"what is the {of[1]} of {name}"
-        yield f"what {of[1]} {p.auxiliary} {name} have {post}"
+        yield f"what {of[1]} {p.auxiliary} {name} have {'' if number else post}"
     elif (YEAR.fullmatch(phrase) or TIME.search(phrase)) and (last in WHEN or not last):
         kept = " ".join(before[:-1])
         yield f"when {p.auxiliary} {name} {behind} {kept} {post}"
