@@ -98,7 +98,7 @@ def test_made_up_queries_are_different_and_the_seed_s_own() -> None:
     assert found == made_up(frame, 12, seed=0, new=6)
     assert found != made_up(frame, 12, seed=1, new=6)
     assert all(any(q.startswith(o) for o in openers()) for q in found)
-    with pytest.raises(InputError, match="no turn that a query"):
+    with pytest.raises(InputError, match="this fold is of plain text: give a file of queries"):
         made_up(Frame.of(talker(), CONTEXT, chat=False), 4)
 
 
