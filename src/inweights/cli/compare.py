@@ -12,7 +12,25 @@ from inweights.cli._model import Device, Dtype, ModelName, open_model
 from inweights.cli._output import Json, Seed, emit, progress, say, table
 
 if TYPE_CHECKING:
-    from inweights.compare import Comparison, Cost
+    from inweights.compare import Comparison, Cost, Plan
+    from inweights.models import Model
+
+
+Rates = Annotated[
+    list[float] | None, typer.Option(help="A learning rate; repeatable. Default: 1e-5, 5e-5, 1e-4, 5e-4.")
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Another side: value-middle, value-deep, mlp, layer-causal, lora, sgd-N or adam-N (N = 1, 2, 4), "
+        "patch or fold; repeatable.",
+        metavar="WAY",
+    ),
+]
+Controls = Annotated[bool, typer.Option("--controls/--no-controls", help="Untrained models and shuffled labels.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Also write the table, the figures and the JSON to this folder.", metavar="DIR")
+]
 
 
 def compare(
@@ -23,30 +41,17 @@ def compare(
     queries: Annotated[int, typer.Option(help="How many test queries.")] = 100,
     epochs: Annotated[int, typer.Option(help="Epochs of gradient descent.")] = 200,
     every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 20,
-    rate: Annotated[
-        list[float] | None, typer.Option(help="A learning rate; repeatable. Default: 1e-5, 5e-5, 1e-4, 5e-4.")
-    ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Another side: value-middle, value-deep, mlp, layer-causal, lora, sgd-N or adam-N (N = 1, 2, 4), "
-            "patch or fold; repeatable.",
-            metavar="WAY",
-        ),
-    ] = None,
-    controls: Annotated[
-        bool, typer.Option("--controls/--no-controls", help="Untrained models and shuffled labels.")
-    ] = True,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write the table, the figures and the JSON to this folder.", metavar="DIR")
-    ] = None,
+    rate: Rates = None,
+    also: Also = None,
+    controls: Controls = True,
+    out: Out = None,
     dtype: Dtype = "float32",
     device: Device = "auto",
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Compare in-context learning with gradient descent on the same demonstrations. Continues where it was stopped."""
-    from inweights.compare import RATES, Plan, cost, run_comparison, shots
+    from inweights.compare import RATES, Plan
 
     if dtype not in ("float32", "float64"):
         raise InputError(f"--dtype is {dtype!r}, but gradient descent here needs float32 or float64.")
@@ -66,16 +71,7 @@ def compare(
         from inweights._files import folder_for
 
         folder_for("--out", out)
-    loaded = open_model(model, dtype, device, quiet=as_json)
-    shown = shots(loaded, task, demonstrations, queries, seed)
-    _announce(cost(loaded, plan, shown))
-    with progress() as bars:
-        bar = bars.add_task("comparing", total=None, note="")
-
-        def after(part: str, done: int, total: int) -> None:
-            bars.update(bar, description=part, completed=done, total=total)
-
-        result = run_comparison(loaded, plan, after=after)
+    result = _compared(open_model(model, dtype, device, quiet=as_json), plan)
     if out is not None:
         from inweights.report import write_comparison
 
@@ -86,6 +82,20 @@ def compare(
         _show(result)
         if out is not None:
             say(f"Table, figures and JSON: {out}")
+
+
+def _compared(model: Model, plan: Plan) -> Comparison:
+    """The comparison, its expected time before it and its progress during it on standard error."""
+    from inweights.compare import cost, run_comparison, shots
+
+    _announce(cost(model, plan, shots(model, plan.task, plan.demonstrations, plan.queries, plan.seed)))
+    with progress() as bars:
+        bar = bars.add_task("comparing", total=None, note="")
+
+        def after(part: str, done: int, total: int) -> None:
+            bars.update(bar, description=part, completed=done, total=total)
+
+        return run_comparison(model, plan, after=after)
 
 
 def _announce(expected: Cost) -> None:

@@ -41,8 +41,9 @@ def construction(
 
     Demonstrations are vectors with a score for each class; the prediction, read as logits, is one step of gradient
     descent from zero. Measured as on a language model, for each query: the order sensitivity over 10 orders, and the
-    token overlap of the construction with the step itself, computed by autograd. `sgd_sensitivity` (a step for each demonstration)
-    and `softmax_overlap` (softmax attention with the same weights) are the controls, for which equivalence is false.
+    token overlap of the construction with the step itself, computed by autograd. `sgd_sensitivity` (a step for each
+    demonstration) and `softmax_overlap` (softmax attention with the same weights) are the controls, for which
+    equivalence is false.
     """
     random = torch.Generator().manual_seed(seed)
     xs = torch.randn(queries, demonstrations + 1, dims, generator=random, dtype=torch.float64)
