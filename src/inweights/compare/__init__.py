@@ -1,11 +1,27 @@
 """In-context learning against gradient descent on the same demonstrations, on any causal language model."""
 
+from inweights.compare._alignment import aligned as aligned
+from inweights.compare._alignment import implicit_changes as implicit_changes
+from inweights.compare._alignment import random_like as random_like
 from inweights.compare._controls import construction as construction
 from inweights.compare._controls import untrained as untrained
 from inweights.compare._descent import Checkpoint as Checkpoint
 from inweights.compare._descent import Descent as Descent
 from inweights.compare._descent import Lesson as Lesson
 from inweights.compare._descent import descend as descend
+from inweights.compare._emergence import Stage as Stage
+from inweights.compare._emergence import movement as movement
+from inweights.compare._emergence import stages as stages
+from inweights.compare._many import COUNTS as COUNTS
+from inweights.compare._many import first as first
+from inweights.compare._many import trained_on as trained_on
+from inweights.compare._martingale import Sampler as Sampler
+from inweights.compare._martingale import Tested as Tested
+from inweights.compare._martingale import bayesian as bayesian
+from inweights.compare._martingale import by_model as by_model
+from inweights.compare._martingale import martingale_test as martingale_test
+from inweights.compare._martingale import recent as recent
+from inweights.compare._measures import COSINES as COSINES
 from inweights.compare._plan import OURS as OURS
 from inweights.compare._plan import Cost as Cost
 from inweights.compare._plan import Plan as Plan
@@ -19,6 +35,13 @@ from inweights.compare._shots import COMPARED as COMPARED
 from inweights.compare._shots import Shots as Shots
 from inweights.compare._shots import orders as orders
 from inweights.compare._shots import shots as shots
+from inweights.compare._similar import similarity as similarity
+from inweights.compare._sparsity import DELTAS as DELTAS
+from inweights.compare._sparsity import NEEDED as NEEDED
+from inweights.compare._sparsity import attention_matrices as attention_matrices
+from inweights.compare._sparsity import gaussian_like as gaussian_like
+from inweights.compare._sparsity import quantised as quantised
+from inweights.compare._sparsity import sparsity as sparsity
 from inweights.compare._verdicts import Finding as Finding
 from inweights.compare._ways import RATES as RATES
 from inweights.compare._ways import WAYS as WAYS
