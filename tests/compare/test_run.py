@@ -49,6 +49,8 @@ def test_the_keys_that_scripts_rely_on(model: Model, tmp_path: Path) -> None:
     assert {f["hypothesis"] for f in found["verdicts"].values()} == {1, 2}
     assert ("gd, rate 0.01", 4, 4) in steps
     assert len(found["curves"]["gd"]) == 4
+    assert found["sparsity"]["quantised"] is False
+    assert set(found["sparsity"]["shares"]) == {"queries", "keys", "values"}
     table = result.table()
     assert {"in-context", "zero-shot", "gd", "in-context, untrained", "gd, embeddings", "construction"} <= set(table)
     for row in table.values():
@@ -64,7 +66,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same(
     plan = replace(SMALL, ways=("gd",), controls=False)
     whole = run_comparison(model, plan, folder=tmp_path / "a").as_json()
     calls: list[float] = []
-    real = running.trajectory
+    real = running.measured_descent
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls.append(args[4])
@@ -72,7 +74,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same(
             raise KeyboardInterrupt
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(running, "trajectory", counted)
+    monkeypatch.setattr(running, "measured_descent", counted)
     with pytest.raises(KeyboardInterrupt):
         run_comparison(model, plan, folder=tmp_path / "b")
     again = run_comparison(model, plan, folder=tmp_path / "b").as_json()

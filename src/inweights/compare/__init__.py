@@ -22,6 +22,7 @@ from inweights.compare._martingale import by_model as by_model
 from inweights.compare._martingale import martingale_test as martingale_test
 from inweights.compare._martingale import recent as recent
 from inweights.compare._measures import COSINES as COSINES
+from inweights.compare._ours import patched as patched
 from inweights.compare._plan import OURS as OURS
 from inweights.compare._plan import Cost as Cost
 from inweights.compare._plan import Plan as Plan
@@ -42,6 +43,10 @@ from inweights.compare._sparsity import attention_matrices as attention_matrices
 from inweights.compare._sparsity import gaussian_like as gaussian_like
 from inweights.compare._sparsity import quantised as quantised
 from inweights.compare._sparsity import sparsity as sparsity
+from inweights.compare._stages import InContext as InContext
+from inweights.compare._stages import correctness as correctness
+from inweights.compare._stages import measured_descent as measured_descent
+from inweights.compare._stages import over_orders as over_orders
 from inweights.compare._verdicts import Finding as Finding
 from inweights.compare._ways import RATES as RATES
 from inweights.compare._ways import WAYS as WAYS

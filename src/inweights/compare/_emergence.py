@@ -6,6 +6,7 @@ Training goes on at a constant rate. Weights are compared by products that no re
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,12 +20,13 @@ from inweights.lab.training import Processes, Recipe, Run
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A checkpoint: the steps so far, the squared error of the last query (in units of always answering 0), and the
-    products of each head, `(products, width, width)`."""
+    """A checkpoint: the steps so far, the squared error of the last query (in units of always answering 0), the
+    products of each head, `(products, width, width)`, and those of the same function with its factors rescaled."""
 
     step: int
     error: float
     products: Tensor
+    rescaled: Tensor
 
 
 def head_products(model: DecoderModel) -> Tensor:
@@ -37,6 +39,18 @@ def head_products(model: DecoderModel) -> Tensor:
         found += [a.mT @ b for a, b in zip(q, k, strict=True)]
         found += [a @ b for a, b in zip(out, v, strict=True)]
     return torch.stack(found)
+
+
+def rescaled(model: DecoderModel, by: float = 3.0) -> DecoderModel:
+    """Other weights for the same function: keys and values `by` times as large, queries and outputs as much smaller."""
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for block in other.blocks:
+            assert isinstance(block, DecoderBlock)
+            for part, factor in zip(block.qkv.weight.chunk(3), (1 / by, by, by), strict=True):
+                part.mul_(factor)
+            block.out.weight.div_(by)
+    return other
 
 
 def stages(
@@ -54,11 +68,12 @@ def stages(
         if step % every == 0:
             with torch.no_grad():
                 missed = (model(sample.xs, sample.ys)[:, -1] - sample.ys[:, -1]).square().mean()
-            found.append(Stage(step, float(missed) / run.task.power, head_products(model)))
+            error = float(missed) / run.task.power
+            found.append(Stage(step, error, head_products(model), head_products(rescaled(model))))
     return found
 
 
-def movement(one: Stage, other: Stage) -> float:
-    """How far the products moved between two checkpoints, relative to their norm: the mean over products."""
-    apart = (other.products - one.products).flatten(1).norm(dim=1) / one.products.flatten(1).norm(dim=1)
+def movement(one: Tensor, other: Tensor) -> float:
+    """How far the products of heads are apart, relative to the norm of the first: the mean over products."""
+    apart = (other - one).flatten(1).norm(dim=1) / one.flatten(1).norm(dim=1)
     return float(apart.mean())

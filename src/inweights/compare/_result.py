@@ -27,6 +27,7 @@ class Comparison:
     - `descents`: the checkpoints of each way of gradient descent, of all its rates.
     - `orders`: the order sensitivity of gradient descent.
     - `controls`: the construction, shuffled labels, and models without training.
+    - `weights`: how sparse the matrices of attention are.
     """
 
     setting: dict[str, Any]
@@ -35,6 +36,7 @@ class Comparison:
     descents: dict[str, list[dict[str, Any]]]
     orders: dict[str, dict[str, Any]]
     controls: dict[str, dict[str, Any]]
+    weights: dict[str, Any]
 
     def best(self, way: str, measure: str) -> dict[str, Any]:
         """The checkpoint, of all rates, that does best by a measure: gradient descent is judged by its best."""
@@ -108,6 +110,7 @@ class Comparison:
                 for way, points in self.descents.items()
             },
             "largest_difference_between_orders": self.orders["gd"]["largest_difference"],
+            "sparsity": self.weights,
             "verdicts": {name: finding.as_json() for name, finding in self.findings().items()},
         }  # fmt: skip
 

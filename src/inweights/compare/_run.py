@@ -17,7 +17,8 @@ from inweights.compare._plan import CONTROL_QUERIES, FEW_ORDERS, PATCHED, Plan
 from inweights.compare._predict import in_context, zero_shot
 from inweights.compare._result import Comparison
 from inweights.compare._shots import Shots, orders, shots
-from inweights.compare._stages import InContext, control_model, correctness, over_orders, sensitivity, trajectory
+from inweights.compare._sparsity import weights_of
+from inweights.compare._stages import InContext, control_model, correctness, measured_descent, over_orders, sensitivity
 from inweights.compare._ways import Way
 from inweights.data import pairs, source
 from inweights.models import Model
@@ -72,6 +73,7 @@ class _Run:
             descents=descents,
             orders=ordered,
             controls=controls,
+            weights=self.parts.numbers("weights", lambda: weights_of(self.model)),
         )
 
     def _about(self) -> dict[str, Any]:
@@ -99,7 +101,7 @@ class _Run:
             name = f"{kind.name}-{rate:g}-{plan.epochs}-{plan.every}"
 
             def measure(rate: float = rate) -> dict[str, Any]:
-                return trajectory(
+                return measured_descent(
                     self.model, self.shown, icl, kind, rate, epochs=plan.epochs, every=plan.every, seed=plan.seed,
                     after=self._step(f"{kind.name}, rate {rate:g}", plan.epochs),
                 )  # fmt: skip

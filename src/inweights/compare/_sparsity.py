@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -54,6 +54,24 @@ def gaussian_like(matrices: Iterable[Tensor], seed: int = 0) -> list[Tensor]:
     """Random matrices with the same deviations: what a network without any structure has."""
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(W.shape, generator=generator, dtype=torch.float64) * W.double().std().cpu() for W in matrices]
+
+
+def weights_of(model: Model) -> dict[str, Any]:
+    """The largest share of small entries in any layer, for each kind and threshold, beside what constructions need; and
+    whether the weights come from a quantised file, where such shares measure the quantiser."""
+    about = {"quantised": quantised(model), "needed": NEEDED, "deltas": list(DELTAS)}
+    try:
+        matrices = attention_matrices(model.model)
+    except InputError:  # stored in another way: no shares
+        return about
+    shares = {
+        kind: {
+            "absolute": sparsity(found, relative=False).max(0).values.tolist(),
+            "relative": sparsity(found, relative=True).max(0).values.tolist(),
+        }
+        for kind, found in matrices.items()
+    }
+    return about | {"shares": shares}
 
 
 def quantised(model: Model) -> bool:

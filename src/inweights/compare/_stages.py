@@ -99,7 +99,7 @@ def _mean(values: Sequence[Tensor]) -> list[float]:
     return torch.stack(list(values)).mean(0).tolist()
 
 
-def trajectory(
+def measured_descent(
     model: Model,
     shown: Shots,
     icl: InContext,
@@ -162,7 +162,7 @@ def control_model(
     icl = InContext.of(in_context(other, few, orders))
     checkpoints = []
     for k, rate in enumerate(rates):
-        done = trajectory(
+        done = measured_descent(
             other, few, icl, way("gd"), rate, epochs=epochs, every=epochs,
             after=counted_on(after, k * epochs),
         )  # fmt: skip
