@@ -14,6 +14,7 @@ from worded import ROWS, reader
 from inweights import InputError
 from inweights.compare import Plan, construction, cost, run_comparison, shots, untrained
 from inweights.compare import _run as running
+from inweights.compare._many import most_that_fit
 from inweights.compare._verdicts import AGAINST, FOR, HOLDS, NOT_SHOWN, OPEN, existence, judged, overall
 from inweights.models import Model
 from inweights.report import write_comparison
@@ -21,6 +22,7 @@ from inweights.report import write_comparison
 SMALL = Plan(
     "sst2", queries=5, orders=3, epochs=4, every=2, rates=(1e-3, 1e-2), ways=("gd", "layer-causal", "sgd-2", "patch")
 )
+MORE = ("many", "attention", "updates", "martingale")
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +89,29 @@ def test_a_stopped_run_goes_on_and_gives_the_same(
     third = run_comparison(model, plan, folder=tmp_path / "b").as_json()
     assert calls == [1e-3, 1e-2, 1e-2, 1e-2]
     assert third["curves"] == whole["curves"]
+
+
+def test_further_comparisons(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inweights.compare._further.COUNTS", (8, 16))
+    monkeypatch.setattr("inweights.compare._martingale.REPLICATES", 20)
+    plan = replace(SMALL, ways=("gd", *MORE), controls=False)
+    found = run_comparison(model, plan, folder=tmp_path).as_json()["further"]
+    assert set(found) == set(MORE)
+    assert found["many"]["in_context"]["demonstrations"] == 16
+    assert set(found["many"]["descent"]) == {"8", "16"}
+    assert set(found["attention"]) == {
+        f"{kind}, {name}" for kind in ("gd", "layer-causal") for name in ("trained", "untrained")
+    }
+    assert len(found["updates"]["gradient"][0]["cosine"]) == len(found["updates"]["matrices"]) == 8
+    assert sum(v["violated"] for name, v in found["martingale"].items() if "bayesian" in name) <= 3
+
+
+def test_the_most_demonstrations_that_fit(model: Model) -> None:
+    shown = shots(model, "sst2", 40, 3)
+    each = max(len(q) + len(a) + len(shown.ended) for q, a in zip(shown.asked, shown.answered, strict=True))
+    fits = most_that_fit(model, shown)
+    assert 512 - 2 * each <= len(shown.prefix(range(fits))) + max(map(len, shown.queries)) <= 512 or fits == 40
+    assert most_that_fit(model, replace(shown, before=(0,) * 400)) < fits
 
 
 def test_everything_that_is_wrong_with_a_plan_is_told_at_once() -> None:

@@ -21,6 +21,18 @@ def first(shown: Shots, count: int) -> Shots:
     return replace(shown, asked=shown.asked[:count], answered=shown.answered[:count])
 
 
+def most_that_fit(model: Model, shown: Shots) -> int:
+    """How many demonstrations fit into the model's window before the longest query."""
+    left = model.window - len(shown.before) - max(map(len, shown.queries))
+    count = 0
+    for question, answer in zip(shown.asked, shown.answered, strict=True):
+        left -= len(question) + len(answer) + len(shown.ended)
+        if left < 0:
+            break
+        count += 1
+    return max(1, count)
+
+
 def trained_on(
     model: Model,
     shown: Shots,

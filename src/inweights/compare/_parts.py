@@ -20,7 +20,10 @@ from inweights._files import folder_for, write_atomic
 from inweights.compare._plan import Plan
 from inweights.models import Model
 
-CODE = ("_shots", "_predict", "_measures", "_descent", "_ways", "_controls", "_ours", "_stages")
+CODE = (
+    "_shots", "_predict", "_measures", "_descent", "_ways", "_controls", "_ours", "_stages", "_many",
+    "_further", "_similar", "_alignment", "_martingale", "_sparsity",
+)  # fmt: skip
 """The files of this subpackage that numbers depend on."""
 
 

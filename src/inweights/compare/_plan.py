@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from inweights._errors import Problems, unknown
 from inweights.compare._descent import Descent, Lesson
+from inweights.compare._many import COUNTS
 from inweights.compare._predict import zero_shot
 from inweights.compare._shots import COMPARED, Shots
 from inweights.compare._ways import RATES, WAYS, Way
 from inweights.models import Model
 
 OURS = ("patch", "fold")
+MORE_NAMES = ("many", "attention", "updates", "martingale")
+"""Further comparisons, on request."""
 CONTROL_QUERIES = 20
 """Queries of the control models: their distributions hardly depend on the query."""
 FEW_ORDERS = 3
@@ -29,7 +32,8 @@ class Plan:
     - `orders`: how many orders of the demonstrations.
     - `epochs`, `every`, `rates`: gradient descent, with a checkpoint each `every` epochs; `rates` are those of ways
       without rates of their own.
-    - `ways`: names of `WAYS`, and `patch` and `fold`.
+    - `ways`: names of `WAYS`, `patch` and `fold`, and of further comparisons: `many`, `attention`, `updates`,
+      `martingale`.
     - `controls`: whether models of the same shape without training, and shuffled labels, are measured too.
     """
 
@@ -58,7 +62,8 @@ class Plan:
         problems.unless(bool(self.rates) and min(self.rates, default=0) > 0, "`rates` must be numbers above 0.")
         problems.unless("gd" in self.ways, "`ways` must contain gd, which the others are compared with.")
         for name in self.ways:
-            problems.unless(name in WAYS or name in OURS, str(unknown("way", name, [*WAYS, *OURS])))
+            known = [*WAYS, *OURS, *MORE_NAMES]
+            problems.unless(name in known, str(unknown("way", name, known)))
         problems.stop()
         return self
 
@@ -117,6 +122,14 @@ def cost(model: Model, plan: Plan, shown: Shots) -> Cost:
         parts |= {"shuffled labels": plan.orders * (asked + prefix), "untrained": each, "untrained blocks": each}
     if "patch" in plan.ways:
         parts["patch"] = PATCHED * 30 * prefix
+    if "many" in plan.ways:
+        parts["many"] = 2 * sum(COUNTS) / len(shown) * step + 2 * len(COUNTS) * asked
+    if "attention" in plan.ways:
+        parts["attention"] = 4 * (plan.every * step + 8 * prefix)
+    if "updates" in plan.ways:
+        parts["updates"] = 4 * 30 * prefix
+    if "martingale" in plan.ways:
+        parts["martingale"] = 3 * 40 * 100 * read
     if "fold" in plan.ways:
         parts["fold"] = 128 * 4 * step + asked
     return Cost(parts)

@@ -27,6 +27,7 @@ class Comparison:
     - `descents`: the checkpoints of each way of gradient descent, of all its rates.
     - `orders`: the order sensitivity of gradient descent.
     - `controls`: the construction, shuffled labels, and models without training.
+    - `further`: what else was asked for: many demonstrations, attention, updates of weights, martingale tests.
     - `weights`: how sparse the matrices of attention are.
     """
 
@@ -37,6 +38,7 @@ class Comparison:
     orders: dict[str, dict[str, Any]]
     controls: dict[str, dict[str, Any]]
     weights: dict[str, Any]
+    further: dict[str, dict[str, Any]]
 
     def best(self, way: str, measure: str) -> dict[str, Any]:
         """The checkpoint, of all rates, that does best by a measure: gradient descent is judged by its best."""
@@ -111,6 +113,7 @@ class Comparison:
             },
             "largest_difference_between_orders": self.orders["gd"]["largest_difference"],
             "sparsity": self.weights,
+            "further": self.further,
             "verdicts": {name: finding.as_json() for name, finding in self.findings().items()},
         }  # fmt: skip
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from inweights.compare._controls import construction
+from inweights.compare._further import MORE
 from inweights.compare._ours import folded, patched
 from inweights.compare._parts import Parts
 from inweights.compare._plan import CONTROL_QUERIES, FEW_ORDERS, PATCHED, Plan
@@ -73,6 +74,7 @@ class _Run:
             descents=descents,
             orders=ordered,
             controls=controls,
+            further={name: self._further(name) for name in plan.ways if name in MORE},
             weights=self.parts.numbers("weights", lambda: weights_of(self.model)),
         )
 
@@ -136,6 +138,10 @@ class _Run:
             return correctness(logp, self.shown) | icl.against(logp, 0)
 
         return self.parts.numbers(name, measure)
+
+    def _further(self, name: str) -> dict[str, Any]:
+        self.after(name, 0, 1)
+        return self.parts.numbers(f"{name}-{self.plan.every}", lambda: MORE[name](self.model, self.plan, self.shown))
 
     def _calibration(self, count: int = 64) -> list[str]:
         """Questions of the task that are neither demonstrations nor queries."""
