@@ -22,7 +22,7 @@ from inweights.report import write_comparison
 SMALL = Plan(
     "sst2", queries=5, orders=3, epochs=4, every=2, rates=(1e-3, 1e-2), ways=("gd", "layer-causal", "sgd-2", "patch")
 )
-MORE = ("many", "attention", "updates", "martingale")
+MORE = ("sizes", "many", "attention", "updates", "martingale")
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +97,7 @@ def test_further_comparisons(model: Model, tmp_path: Path, monkeypatch: pytest.M
     plan = replace(SMALL, ways=("gd", *MORE), controls=False)
     found = run_comparison(model, plan, folder=tmp_path).as_json()["further"]
     assert set(found) == set(MORE)
+    assert set(found["sizes"]) == {"0", "1", "2", "4", "8"}
     assert found["many"]["in_context"]["demonstrations"] == 16
     assert set(found["many"]["descent"]) == {"8", "16"}
     assert set(found["attention"]) == {

@@ -23,7 +23,7 @@ Also = Annotated[
     list[str] | None,
     typer.Option(
         help="Another side: value-middle, value-deep, mlp, layer-causal, lora, sgd-N or adam-N (N = 1, 2, 4), "
-        "patch or fold; or a further comparison: many, attention, updates or martingale. Repeatable.",
+        "patch or fold; or a further comparison: sizes, many, attention, updates or martingale. Repeatable.",
         metavar="WAY",
     ),
 ]

@@ -10,11 +10,11 @@ import torch
 from inweights.compare._alignment import aligned, implicit_changes, random_like
 from inweights.compare._controls import untrained
 from inweights.compare._descent import Descent, Lesson, descend
-from inweights.compare._many import COUNTS, first, most_that_fit, trained_on
+from inweights.compare._many import COUNTS, SIZES, first, most_that_fit, trained_on
 from inweights.compare._martingale import bayesian, by_model, martingale_test
 from inweights.compare._plan import Plan
-from inweights.compare._predict import in_context
-from inweights.compare._shots import Shots, shots
+from inweights.compare._predict import in_context, zero_shot
+from inweights.compare._shots import Shots, orders, shots
 from inweights.compare._similar import similarity
 from inweights.compare._stages import correctness
 from inweights.compare._ways import way
@@ -23,6 +23,16 @@ from inweights.models import Model
 RATE = 1e-4
 ASKED = 8
 """Queries of similarities and updates, which take a forward, or a patch, for each."""
+
+
+def sizes(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
+    """The accuracy of in-context learning with 0, 1, 2, 4 and 8 demonstrations, over all orders of the plan."""
+    whole = shots(model, plan.task, max(SIZES), plan.queries, plan.seed)
+    found = {"0": correctness(zero_shot(model, whole), whole)}
+    for count in SIZES[1:]:
+        few, random = first(whole, count), torch.Generator().manual_seed(plan.seed)
+        found[str(count)] = correctness(in_context(model, few, orders(count, plan.orders, random)), few)
+    return found
 
 
 def many(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
@@ -81,6 +91,7 @@ def martingale(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
 
 
 MORE: dict[str, Callable[[Model, Plan, Shots], dict[str, Any]]] = {
+    "sizes": sizes,
     "many": many,
     "attention": attention,
     "updates": updates,

@@ -12,7 +12,10 @@ from inweights.compare._shots import Shots
 from inweights.compare._ways import Way
 from inweights.models import Model
 
+SIZES = (0, 1, 2, 4, 8)
+"""Demonstrations of in-context learning."""
 COUNTS = (8, 32, 128, 512)
+"""Demonstrations of gradient descent."""
 BATCH = 8
 
 

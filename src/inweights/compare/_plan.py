@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from inweights._errors import Problems, unknown
 from inweights.compare._descent import Descent, Lesson
-from inweights.compare._many import COUNTS
+from inweights.compare._many import COUNTS, SIZES
 from inweights.compare._predict import zero_shot
 from inweights.compare._shots import COMPARED, Shots
 from inweights.compare._ways import RATES, WAYS, Way
 from inweights.models import Model
 
 OURS = ("patch", "fold")
-MORE_NAMES = ("many", "attention", "updates", "martingale")
+MORE_NAMES = ("sizes", "many", "attention", "updates", "martingale")
 """Further comparisons, on request."""
 CONTROL_QUERIES = 20
 """Queries of the control models: their distributions hardly depend on the query."""
@@ -32,8 +32,8 @@ class Plan:
     - `orders`: how many orders of the demonstrations.
     - `epochs`, `every`, `rates`: gradient descent, with a checkpoint each `every` epochs; `rates` are those of ways
       without rates of their own.
-    - `ways`: names of `WAYS`, `patch` and `fold`, and of further comparisons: `many`, `attention`, `updates`,
-      `martingale`.
+    - `ways`: names of `WAYS`, `patch` and `fold`, and of further comparisons: `sizes`, `many`, `attention`,
+      `updates`, `martingale`.
     - `controls`: whether models of the same shape without training, and shuffled labels, are measured too.
     """
 
@@ -56,7 +56,7 @@ class Plan:
             problems.unless(getattr(self, name) >= 1, f"`{name}` is {getattr(self, name)}: at least 1 is needed.")
         problems.unless(self.orders >= 2, f"`orders` is {self.orders}: at least 2 are needed to compare.")
         problems.unless(
-            self.demonstrations >= 2, "`demonstrations` is 1, which has one order only: at least 2 are needed."
+            self.demonstrations != 1, "`demonstrations` is 1, which has one order only: at least 2 are needed."
         )
         problems.unless(self.every <= self.epochs, f"`every` is {self.every}, but there are only {self.epochs} epochs.")
         problems.unless(bool(self.rates) and min(self.rates, default=0) > 0, "`rates` must be numbers above 0.")
@@ -122,6 +122,8 @@ def cost(model: Model, plan: Plan, shown: Shots) -> Cost:
         parts |= {"shuffled labels": plan.orders * (asked + prefix), "untrained": each, "untrained blocks": each}
     if "patch" in plan.ways:
         parts["patch"] = PATCHED * 30 * prefix
+    if "sizes" in plan.ways:
+        parts["sizes"] = len(SIZES) * (plan.orders * (asked + prefix))
     if "many" in plan.ways:
         parts["many"] = 2 * sum(COUNTS) / len(shown) * step + 2 * len(COUNTS) * asked
     if "attention" in plan.ways:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 
 import torch
 from torch import Tensor
 
+from inweights._errors import InputError
 from inweights.compare import InContext, Shots, correctness, in_context, orders, shots, zero_shot
 from inweights.ledger import NotHereError, Trial, kept
 from inweights.models import Model
 
+NEEDS = ("smollm2", "past-tense", "plurals", "sst2")
 LEAST = 0.2
 """The least gain in accuracy by demonstrations for a comparison to be meaningful."""
 
@@ -28,7 +30,7 @@ def given(trial: Trial, demonstrations: int, queries: int) -> tuple[Model, Shots
     model = trial.language_model("float32")
     try:
         return model, shots(model, task(trial), demonstrations, queries, trial.seed)
-    except OSError as error:
+    except InputError as error:  # the data set is not there
         raise NotHereError(str(error)) from error
 
 
@@ -57,11 +59,13 @@ def read_in_context(trial: Trial, model: Model, shown: Shots, count: int) -> InC
 
 def stored(name: str, trial: Trial, measure: Callable[[], dict[str, list[float]]]) -> dict[str, list[float]]:
     """Numbers that several claims have in common, measured once."""
+
+    @wraps(measure)  # so that the code that it reaches is part of the key
+    def tensors() -> dict[str, Tensor]:
+        return {key: torch.tensor(values, dtype=torch.float64) for key, values in measure().items()}
+
     size = "quick" if trial.quick else "full"
-    found = kept(
-        f"{name}-{task(trial)}-{trial.seed}-{size}",
-        lambda: {key: torch.tensor(values, dtype=torch.float64) for key, values in measure().items()},
-    )
+    found = kept(f"{name}-{task(trial)}-{trial.seed}-{size}", tensors)
     return {key: values.tolist() for key, values in found.items()}
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from inweights.compare import Descent, Lesson, aligned, descend, implicit_changes, random_like, similarity, way
 from inweights.ledger import Measurement, Plot, Trial, claim
-from inweights.papers._demonstrated import given, mean, read_in_context, stored
+from inweights.papers._demonstrated import NEEDS, given, mean, read_in_context, stored
 from inweights.papers._papers import DAI
 
 N = 4
 
 
-@claim("dai-outputs", DAI, "Section 5.2: SimAOU", cost=(60, 300), needs=("smollm2",))
+@claim("dai-outputs", DAI, "Section 5.2: SimAOU", cost=(60, 300), needs=NEEDS)
 def outputs(trial: Trial) -> Measurement:
     """In-context learning changes the outputs of attention in the direction in which finetuning changes them.
 
@@ -44,7 +44,7 @@ def outputs(trial: Trial) -> Measurement:
     return Measurement({"similarity": (both["own"], both["wrong"])})
 
 
-@claim("dai-weights", DAI, "Section 3: meta-gradients and gradients", cost=(60, 300), needs=("smollm2",))
+@claim("dai-weights", DAI, "Section 3: meta-gradients and gradients", cost=(60, 300), needs=NEEDS)
 def weights(trial: Trial) -> Measurement:
     """The update of weights that in-context learning makes implicitly is like that of gradient descent.
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from inweights.compare import Shots, descend, over_orders, shots, way, zero_shot
 from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.models import Model
-from inweights.papers._demonstrated import drawn, given, mean, read_in_context, stored, task
+from inweights.papers._demonstrated import NEEDS, drawn, given, mean, read_in_context, stored, task
 from inweights.papers._papers import SHEN
 
 N = 4
@@ -37,7 +37,7 @@ def _ratio(trial: Trial, name: str) -> Measurement:
     )
 
 
-@claim("shen-order-icl", SHEN, "Section 4.2, Figure 4", cost=(60, 300), needs=("smollm2",))
+@claim("shen-order-icl", SHEN, "Section 4.2, Figure 4", cost=(60, 300), needs=NEEDS)
 def order_icl(trial: Trial) -> Measurement:
     """In-context learning is sensitive to the order of its demonstrations.
 
@@ -82,7 +82,7 @@ def _apart(model: Model, shown: Shots, name: str, epochs: int, every: int) -> li
     "Theorem 1: gradient descent is order-stable",
     exact=True,
     cost=(120, 500),
-    needs=("smollm2",),
+    needs=NEEDS,
 )
 def order_gd(trial: Trial) -> Measurement:
     """Gradient descent on all demonstrations at once does not depend on their order.
@@ -112,7 +112,7 @@ def order_gd(trial: Trial) -> Measurement:
     return Measurement({"difference": (exact, stochastic)}, plot)
 
 
-@claim("shen-order-sgd", SHEN, "Section 4.2, Figure 4", cost=(150, 1500), needs=("smollm2",))
+@claim("shen-order-sgd", SHEN, "Section 4.2, Figure 4", cost=(150, 1500), needs=NEEDS)
 def order_sgd(trial: Trial) -> Measurement:
     """In-context learning is at least three times as sensitive to order as SGD.
 
@@ -129,7 +129,7 @@ def order_sgd(trial: Trial) -> Measurement:
     return _ratio(trial, "sgd-1")
 
 
-@claim("shen-order-adam", SHEN, "Section 4.2, Figure 4", cost=(150, 1500), needs=("smollm2",))
+@claim("shen-order-adam", SHEN, "Section 4.2, Figure 4", cost=(150, 1500), needs=NEEDS)
 def order_adam(trial: Trial) -> Measurement:
     """In-context learning is at least three times as sensitive to order as Adam.
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from inweights._errors import InputError
 from inweights.compare import DELTAS, NEEDED, attention_matrices, gaussian_like, movement, sparsity, stages
 from inweights.lab import zoo
 from inweights.lab.models import LSA, LSAModel, gd_construction
@@ -28,7 +29,7 @@ def _constructed(kind: str) -> list[Tensor]:
 def _trained(trial: Trial) -> dict[str, torch.nn.Module]:
     try:
         return {"TabPFN": load_tabpfn(), "decoder": zoo.trained("linear-20")[0]}
-    except OSError as error:
+    except InputError as error:  # it is downloaded
         raise NotHereError(str(error)) from error
 
 

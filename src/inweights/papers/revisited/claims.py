@@ -5,7 +5,7 @@ from __future__ import annotations
 from inweights.compare import Shots, descend, similarity, untrained, way
 from inweights.ledger import Measurement, Trial, claim
 from inweights.models import Model
-from inweights.papers._demonstrated import given, mean, read_in_context, stored
+from inweights.papers._demonstrated import NEEDS, given, mean, read_in_context, stored
 from inweights.papers._papers import DEUTCH
 
 N = 4
@@ -39,7 +39,7 @@ def _excess(trial: Trial, measure: str) -> Measurement:
     )
 
 
-@claim("deutch-untrained-outputs", DEUTCH, "Table 1: SimAOU", cost=(60, 300), needs=("smollm2",))
+@claim("deutch-untrained-outputs", DEUTCH, "Table 1: SimAOU", cost=(60, 300), needs=NEEDS)
 def untrained_outputs(trial: Trial) -> Measurement:
     """Untrained models have as high a similarity of attention outputs, SimAOU, as trained ones.
 
@@ -56,7 +56,7 @@ def untrained_outputs(trial: Trial) -> Measurement:
     return _excess(trial, "aou")
 
 
-@claim("deutch-untrained-maps", DEUTCH, "Table 1: SimAM", cost=(60, 300), needs=("smollm2",))
+@claim("deutch-untrained-maps", DEUTCH, "Table 1: SimAM", cost=(60, 300), needs=NEEDS)
 def untrained_maps(trial: Trial) -> Measurement:
     """Untrained models have as high a similarity of attention maps, SimAM, as trained ones.
 
@@ -71,7 +71,7 @@ def untrained_maps(trial: Trial) -> Measurement:
     return _excess(trial, "am")
 
 
-@claim("deutch-layer-causal", DEUTCH, "Table 3", cost=(60, 300), needs=("smollm2",))
+@claim("deutch-layer-causal", DEUTCH, "Table 3", cost=(60, 300), needs=NEEDS)
 def layer_causal(trial: Trial) -> Measurement:
     """Layer-causal gradient descent is more like in-context learning than gradient descent, in attention outputs and in
     the change of attention maps.
