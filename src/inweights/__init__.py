@@ -27,6 +27,7 @@ _HOME = {
 _SUBPACKAGES = (
     "bench",
     "blocks",
+    "compare",
     "data",
     "folding",
     "lab",

@@ -1,5 +1,6 @@
 from inweights import bench as bench
 from inweights import blocks as blocks
+from inweights import compare as compare
 from inweights import data as data
 from inweights import folding as folding
 from inweights import lab as lab

@@ -31,7 +31,7 @@ def rejected(*args: str | Path, **settings: str) -> str:
 def test_list_needs_no_network_and_no_cache(tmp_path: Path) -> None:
     settings = NOWHERE | {"INWEIGHTS_CACHE": str(tmp_path / "none")}
     found = json.loads(run("list", "--json", **settings).stdout)["data"]
-    assert [each["name"] for each in found] == ["past-tense", "plurals", "capitalise", "capitals", "sst2"]
+    assert [each["name"] for each in found] == ["past-tense", "plurals", "capitalise", "capitals", "sst2", "rte", "cb"]
     for each in found:
         assert list(each) == ["name", "description", "package", "licence", "cached"]
         assert each["cached"] is False

@@ -89,3 +89,17 @@ def test_reviews_come_out_of_an_arrow_stream(tmp_path: Path) -> None:
     with file.open("wb") as sink, ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
     assert _parse.sst2(file) == [("a fine film .", "positive"), ("slow , very slow .", "negative")]
+
+
+def test_hypotheses_stand_on_a_line_of_their_own(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    ipc = pytest.importorskip("pyarrow.ipc")
+    premises, hypotheses = ["It  rains.", "It rains.", "It snows."], ["It is wet.", "", "It is hot."]
+    rows = pa.table({"premise": premises, "hypothesis": hypotheses, "label": [0, 1, 2]})
+    file = tmp_path / "data.arrow"
+    with file.open("wb") as sink, ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    assert _parse.cb(file) == [
+        ("It rains.\nHypothesis: It is wet.", "yes"),
+        ("It snows.\nHypothesis: It is hot.", "maybe"),
+    ]

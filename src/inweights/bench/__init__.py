@@ -14,6 +14,7 @@ BENCHES = {
     "trace": "the trajectory on SmolLM2 in packed pieces, against a run for each prefix",
     "fold": "one adapter for all queries, against 400 steps of context distillation: time and what is recovered",
     "knowledge": "questions about a folded document, against the document in the prompt and distillation in equal time",
+    "compare": "in-context learning in all orders of demonstrations at once, against one forward for each query",
     "train": "steps of training a decoder at equal arithmetic, against the loop in common use",
     "predictors": "classical predictors on all prefixes at once, against the loops of public code",
     "generate": "patched generation on SmolLM2, against recomputing and against plain generation",

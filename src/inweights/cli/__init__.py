@@ -13,6 +13,7 @@ from inweights.cli.anatomy import anatomy
 from inweights.cli.bench import bench
 from inweights.cli.claims import claims
 from inweights.cli.combine import combine
+from inweights.cli.compare import compare
 from inweights.cli.data import data
 from inweights.cli.demo import demo
 from inweights.cli.evaluate import evaluate
@@ -33,7 +34,21 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, fold, evaluate, combine, export, generate, verify, patch, trace, anatomy, families, bench):
+for command in (
+    demo,
+    fold,
+    evaluate,
+    combine,
+    export,
+    generate,
+    verify,
+    patch,
+    trace,
+    compare,
+    anatomy,
+    families,
+    bench,
+):
     app.command()(command)
 app.command("rows")(rows_command)
 app.add_typer(data, name="data")

@@ -45,23 +45,30 @@ def few_shot(name: str, *, shots: int = 8, calibration: int | None = None, test:
     for what, number, least in (("shots", shots, 1), ("calibration", calibration, 0), ("test", test, 0)):
         problems.unless(number >= least, f"`{what}` is {number}: it must be at least {least}.")
     problems.stop()
-    wanted, chance = shots + calibration + test, Random(seed)
+    wanted = shots + calibration + test
     problems.unless(
         wanted <= len(drawn),
         f"The data set {name!r} has {len(drawn)} pairs, but `shots` + `calibration` + `test` is "
         f"{shots} + {calibration} + {test} = {wanted}: ask for fewer.",
     )
     problems.stop()
-    chance.shuffle(drawn)
-    shown = _evenly(drawn, shots) if data.labels else drawn[:shots]
-    chance.shuffle(shown)
-    taken = set(shown)
-    rest = [pair for pair in drawn if pair not in taken]
+    shown, rest = split_pairs(drawn, shots, labels=data.labels, seed=seed)
     return FewShot(
         context="".join(data.shot(*pair) for pair in shown),
         calibration=[data.query(question) for question, _ in rest[:calibration]],
         test=[(data.query(question), f" {answer}") for question, answer in rest[calibration:][:test]],
     )
+
+
+def split_pairs(drawn: Pairs, shots: int, *, labels: bool, seed: int = 0) -> tuple[Pairs, Pairs]:
+    """Examples and the other pairs, both shuffled; with `labels`, the examples show each label equally often, as far as
+    possible."""
+    drawn, chance = list(drawn), Random(seed)
+    chance.shuffle(drawn)
+    shown = _evenly(drawn, shots) if labels else drawn[:shots]
+    chance.shuffle(shown)
+    taken = set(shown)
+    return shown, [pair for pair in drawn if pair not in taken]
 
 
 def _evenly(drawn: Pairs, shots: int) -> Pairs:

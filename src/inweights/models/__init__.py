@@ -56,6 +56,7 @@ from inweights.models._prompt import adds_bos as adds_bos
 from inweights.models._prompt import turns as turns
 from inweights.models._rows import SIZES as SIZES
 from inweights.models._rows import TOLERANCE as TOLERANCE
+from inweights.models._rows import load_tabpfn as load_tabpfn
 from inweights.models._rows import rows as rows
 from inweights.models._run import goals as goals
 from inweights.models._run import solve_patches as solve_patches

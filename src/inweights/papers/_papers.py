@@ -63,9 +63,41 @@ AKYUREK = Paper(
     HERE / "what_algorithm",
 )
 GARG = Paper("garg", "What can transformers learn in-context?", "Garg et al.", "2208.01066", 2022, HERE / "what_can")
+SHEN = Paper(
+    "shen",
+    "Do pretrained transformers learn in-context by gradient descent?",
+    "Shen et al.",
+    "2310.08540",
+    2024,
+    HERE / "not_gradient_descent",
+)
+DEUTCH = Paper(
+    "deutch",
+    "In-context learning and gradient descent revisited",
+    "Deutch et al.",
+    "2311.07772",
+    2024,
+    HERE / "revisited",
+)
+DAI = Paper(
+    "dai",
+    "Why can GPT learn in-context? Language models secretly perform gradient descent as meta-optimizers",
+    "Dai et al.",
+    "2212.10559",
+    2023,
+    HERE / "meta_optimizers",
+)
+FALCK = Paper(
+    "falck",
+    "Is in-context learning in large language models Bayesian? A martingale perspective",
+    "Falck et al.",
+    "2406.00793",
+    2024,
+    HERE / "martingale",
+)
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
-PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, NOTES)
+PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, NOTES)
 
 
 def load_all() -> dict[str, Claim]:

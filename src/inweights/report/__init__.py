@@ -4,6 +4,7 @@ from inweights.report._claims import measured as measured
 from inweights.report._claims import record as record
 from inweights.report._claims import write_page as write_page
 from inweights.report._claims_figure import write_figure as write_figure
+from inweights.report._compare import write_comparison as write_comparison
 from inweights.report._figures import HEADER as HEADER
 from inweights.report._figures import Curve as Curve
 from inweights.report._figures import Figure as Figure

@@ -49,3 +49,4 @@ from inweights.running._tape import matrices as matrices
 from inweights.running._walk import Walk as Walk
 from inweights.running._walk import chain_of as chain_of
 from inweights.running._walk import probe as probe
+from inweights.running._walk import shared_cache as shared_cache

@@ -40,7 +40,7 @@ class Walk:
         self.whole, self.skip, self._cache = "", 0, None
         past = 0 if prefix is None else len(prefix)
         if prefix is not None and past:
-            self._cache, self.whole = _shared(chain.net, prefix.unsqueeze(0))
+            self._cache, self.whole = shared_cache(chain.net, prefix.unsqueeze(0))
             if self.whole:
                 ids = [torch.cat([prefix.expand(len(i), -1), i], 1) for i in ids]
                 self.skip, past = past, 0
@@ -126,8 +126,8 @@ def probe(net: nn.Module) -> Tensor:
     return ((torch.arange(5, 21) * 7) % max(2, vocabulary(net))).unsqueeze(0).to(next(net.parameters()).device)
 
 
-def _shared(net: nn.Module, prefix: Tensor) -> tuple[Any, str]:
-    """The cache after the prefix `(1, n)`, or why there is none that all rows can share."""
+def shared_cache(net: nn.Module, prefix: Tensor) -> tuple[Any, str]:
+    """The cache after the prefix `(1, n)`, which `widened` gives to several rows, or why there is none to share."""
     why = steppable(net, prefix)
     if why:
         return None, why

@@ -17,6 +17,7 @@ from inweights.lab.models._learner import Learner as Learner
 from inweights.lab.models._lsa import LSA as LSA
 from inweights.lab.models._lsa import LSAModel as LSAModel
 from inweights.lab.models._lsa import Softmax as Softmax
+from inweights.lab.models._lsa import SoftmaxModel as SoftmaxModel
 from inweights.lab.models._mlp_lsa import MlpLSA as MlpLSA
 from inweights.lab.models._mlp_lsa import MlpLSAModel as MlpLSAModel
 from inweights.lab.models._packed import ask_decoder as ask_decoder

@@ -1,0 +1,79 @@
+"""`inweights compare`: its keys, its files, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from worded import ROWS, reader
+
+from inweights.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    where = tmp_path_factory.mktemp("reader")
+    model = reader(dtype=torch.float32)
+    model.model.save_pretrained(where)
+    model.tokenizer.save_pretrained(where)
+    return str(where)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: str) -> Run:
+    """`inweights compare …` on a tiny model, made-up reviews and an empty cache, in this process."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("inweights.compare._shots.pairs", lambda name: ROWS)
+
+    def call(*args: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["inweights", "compare", "--model", folder, "--device", "cpu", *args])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return int(end.value.code or 0), *capsys.readouterr()
+
+    return call
+
+
+SMALL = ("--queries", "4", "--orders", "3", "--epochs", "2", "--every", "1", "--rate", "1e-3")
+
+
+def test_json_and_files(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("--task", "sst2", *SMALL, "--also", "mlp", "--out", str(tmp_path / "out"), "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert {"order_sensitivity", "token_overlap", "overlap_cosine", "accuracy", "verdicts"} <= set(found)
+    assert "mlp" in found["token_overlap"]
+    assert "Expected at most" in err
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"compare-sst2.json", "compare-sst2.csv", "compare-sst2-token_overlap.png"} <= names
+
+
+def test_the_table_names_both_hypotheses(run: Run) -> None:
+    code, out, _ = run("--task", "sst2", *SMALL)
+    assert code == 0
+    assert "Hypothesis 1, order" in out
+    assert "Hypothesis 2, hypothesis_2: holds" in out
+    assert "Untrained models answer almost evenly" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--task", "sst3"), "There is no task 'sst3'; did you mean sst2"),
+        (("--task", "sst2", "--demonstrations", "60"), "ask for fewer"),
+        (("--task", "sst2", "--also", "layer-casual"), "did you mean layer-causal"),
+        (("--task", "sst2", "--dtype", "bfloat16"), "needs float32 or float64"),
+        (("--task", "sst2", "--orders", "1", "--epochs", "0"), "`orders` is 1"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, args: tuple[str, ...], words: str) -> None:
+    code, out, err = run(*args)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert "Traceback" not in err
