@@ -11,6 +11,7 @@ import pytest
 
 from inweights.ledger import CLAIMS, Measurement, Trial, _code, claim
 from inweights.ledger import _criteria as criteria_module
+from inweights.ledger._facts import Facts, Stratum, facts_file
 from inweights.ledger._package import Package, Place
 from inweights.ledger._reach import Reach
 from inweights.papers._papers import DHERIN
@@ -38,6 +39,8 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Counted
         "test-claim",
         {"error": {"each": "<1e-10", "control": ">1e-2"}, "seeds": 3},
     )
+    stated = Facts(stratum=Stratum.IDENTITY, paper_value="none", rival="None.", precondition="None.")
+    monkeypatch.setitem(facts_file(DHERIN.folder), "test-claim", stated)
     body = Counted()
 
     def measure(trial: Trial) -> Measurement:

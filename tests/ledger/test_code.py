@@ -208,3 +208,34 @@ def measure(trial, *, helper=2):
     asked = text.replace("range(helper)", "range(3)").replace("helper=2", "n=2") + "    return helper()\n"
     files, other = (FILES | {"papers/made_up": t} for t in (asked, asked.replace("return 1", "return 2")))
     assert reach(files) != reach(other)
+
+
+LOCALS = """
+def measure(trial):
+    one, two = trial.draw(), 3
+    total = sum(one - two for one, two in [(one, two)])
+    def inner(x):
+        nonlocal total
+        total = total + x
+    inner(two)
+    return total - one
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("two", "other", True),
+        ("one, two = trial", "two, one = trial", False),  # the names are exchanged in one place alone
+        ("for one, two in", "for two, one in", False),
+        ("return total - one", "return one - total", False),
+        ("return total - one", "return total - two", False),
+        ("total", "whole", False),  # named in a nonlocal statement
+        ("(x):", "(x, y=1):", False),
+    ],
+)
+def test_names_of_local_variables_are_not_hashed(reach: Reach, old: str, new: str, same: bool) -> None:
+    files = FILES | {"papers/made_up": LOCALS}
+    renamed = files | {"papers/made_up": LOCALS.replace(old, new)}
+    assert renamed != files
+    assert (reach(files) == reach(renamed)) is same

@@ -26,7 +26,7 @@ for id in sys.argv[1:]:
     measure = load_all()[id].measure
     print(_code.program(measure), _code.below(measure))
 """
-IDS = ["note-attention-corrected", "mazzawi-words", "dherin-theorem", "akyurek-phases"]
+IDS = ["note-plus-corrected", "mazzawi-words", "dherin-theorem", "akyurek-phases"]
 
 
 def today() -> list[str]:

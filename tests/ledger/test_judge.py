@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inweights.ledger import Verdict, judge
 from inweights.ledger._criteria import Bound, Criteria, Criterion
-from inweights.ledger._judge import Interval, mean, resampled
+from inweights.ledger._intervals import Interval, log_mean, mean, resampled
 
 BELOW = Criterion(Bound.of("<1"), each=False)
 EACH = Criterion(Bound.of("<1"), each=True, control=Bound.of(">2"))
@@ -66,6 +66,53 @@ def test_all_quantities_must_pass_and_one_is_enough_to_fail() -> None:
         judge(two, {"a": ([[0.1]], far)})
     with pytest.raises(ValueError, match="a control is missing"):
         judge(Criteria({"a": BELOW}), {"a": ([[0.1]], None)})
+
+
+def test_a_rival_decides_the_interpretation_alone() -> None:
+    """A rival that misses the criterion leaves PASS; one that meets or straddles it does not; FAIL stays FAIL."""
+    needed = Criteria({"x": Criterion(Bound.of("<1"), each=False, rival=True)})
+    low, far, straddling = [[0.1], [0.2], [0.3]], [[5.0], [6.0], [7.0]], [[0.1], [1.0], [2.0]]
+
+    def of(value: list[list[float]], control: list[list[float]], rival: list[list[float]]) -> Verdict:
+        return judge(needed, {"x": (value, control)}, {"x": rival})[0]
+
+    assert of(low, far, far) is Verdict.PASS
+    assert of(low, far, low) is of(low, far, straddling) is Verdict.HOLDS_NOT_DIAGNOSTIC
+    assert of(far, far, low) is Verdict.FAIL
+    assert of(low, low, far) is of(low, low, low) is of(straddling, far, low) is Verdict.INCONCLUSIVE
+    two = Criteria({"x": needed.quantities["x"], "y": BELOW})
+    assert judge(two, {"x": (low, far), "y": (low, far)}, {"x": low})[0] is Verdict.HOLDS_NOT_DIAGNOSTIC
+    assert judge(two, {"x": (low, far), "y": (far, far)}, {"x": low})[0] is Verdict.FAIL
+    for rivals in ({}, {"x": low, "y": low}):
+        with pytest.raises(ValueError, match="the criteria ask for those of"):
+            judge(needed, {"x": (low, far)}, rivals)
+
+
+def test_an_erratum_is_a_failure_whose_correction_holds() -> None:
+    needed = Criteria({"x": EACH, "right": Criterion(Bound.of("<1"), each=True, corrected=True)})
+    low, far = [[0.1], [0.2]], [[5.0], [6.0]]
+
+    def of(value: list[list[float]], right: list[list[float]], control: list[list[float]]) -> Verdict:
+        return judge(needed, {"x": (value, far), "right": (right, control)})[0]
+
+    assert of(far, low, far) is Verdict.ERRATUM
+    assert of(far, far, far) is of(far, low, low) is Verdict.FAIL  # it fails too, or its control does not
+    assert of(low, far, far) is Verdict.PASS  # the sentence itself holds
+
+
+def test_means_of_ratios_are_those_of_logarithms() -> None:
+    found = log_mean([1.0, 100.0], "log")
+    assert found.value == pytest.approx(10)
+    assert found.low * found.high == pytest.approx(100)
+    over = log_mean([0.01, 1.0], "log")  # the other way up, everything is the inverse
+    assert (over.value * 10, over.low * found.high / 100) == (pytest.approx(1), pytest.approx(0.01))
+    assert log_mean([0.0, 99.0], "excess").value == pytest.approx(9)
+    assert math.isnan(log_mean([1.0, 0.0], "log").value)
+    assert math.isnan(log_mean([1.0, -1.0], "excess").value)
+    assert log_mean([2.0], "log").high == math.inf
+    for wrong in ({"each": True, "scale": "log"}, {"each": False, "scale": "logs"}):
+        with pytest.raises(ValueError, match="the scale of"):
+            Criterion(Bound.of("<1"), **wrong)  # type: ignore[arg-type]
 
 
 @given(

@@ -29,11 +29,14 @@ from inweights.ledger import (
     remarks,
     run_claims,
 )
+from inweights.ledger import _criteria as criteria_module
 from inweights.ledger._cache import key
+from inweights.ledger._facts import facts_file
 from inweights.ledger._remarks import remarks_file
 from inweights.ledger._run import Job, do
 from inweights.papers import load_all
 from inweights.papers._papers import DHERIN
+from inweights.report import _claims as report
 from inweights.report._claims import page, record
 from inweights.report._claims_figure import Points, figure, write_figure
 
@@ -178,28 +181,32 @@ def test_a_training_that_fails_is_not_begun_anew(tmp_path: Path, monkeypatch: py
     assert len(times) == 1
 
 
-def test_a_quick_run_is_not_recorded(counted: Any, tmp_path: Path) -> None:
+def test_a_quick_run_is_not_recorded(counted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "results.jsonl").write_text(entry().line() + "\n")
-    with pytest.raises(InputError, match="test-claim: it is of a quick run") as error:
+    monkeypatch.setattr(report, "load_all", lambda: {ID: CLAIMS[ID]})
+    with pytest.raises(InputError, match="test-claim: it is of a quick run"):
         record(tmp_path, tmp_path)
-    assert "dherin-theorem was not run." in str(error.value)
     assert not (tmp_path / "claims.md").exists()
 
 
 def test_the_page_shows_every_claim(counted: Any) -> None:
     counted.found = Measurement({"error": ([1e-12], [0.5])}, reported={"paper": 0.25})
     text = page({ID: entry()})
-    assert "1 `PASS`; 1 claims." in text
-    assert "| [test-claim](#test-claim) | `PASS` | error 1e-12 | each < 1e-10, control > 0.01 | 0.5 |" in text
+    assert "| `identity`: an equality or inequality that algebra decides, tested on random numbers up to" in text
+    assert "| [test-claim](#test-claim) | `PASS` | error 1e-12 | each < 1e-10, control > 0.01 | 0.5 | – |" in text
     assert "Also measured: paper = 0.25." in text
     assert "![test-claim](claims/test-claim.png)" in text
 
 
 def test_a_claim_that_repeats_another_is_shown_but_not_counted(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
     again = replace(CLAIMS[ID], id="test-again", repeats=ID)
+    found = entry()
     monkeypatch.setitem(CLAIMS, "test-again", again)
-    text = page({ID: entry(), "test-again": replace(entry(), id="test-again")})
-    assert "1 `PASS`; 1 claims. 1 more are shown and not counted." in text
+    files = criteria_module.criteria_file(DHERIN.folder), facts_file(DHERIN.folder)
+    for file in files:
+        monkeypatch.setitem(file, "test-again", file[ID])
+    text = page({ID: found, "test-again": replace(found, id="test-again")})
+    assert "rounding | 1 |\n\n1 more are shown and not counted." in text
     assert "| [test-again](#test-again) (not counted) | `PASS` |" in text
     assert "Goes with [test-claim](#test-claim); not counted." in text
 
@@ -227,6 +234,34 @@ def test_a_sabotaged_control_is_detected(counted: Any) -> None:
     found = entry()
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.loose
+
+
+def test_a_rival_that_holds_too_is_no_broken_control(counted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It changes the interpretation; what the criteria do not ask for, or lack, is a broken claim."""
+    criterion = {"error": {"each": "<1e-10", "control": ">1e-2", "rival": True}, "seeds": 3}
+    counted.found = Measurement({"error": (1e-12, 0.5)}, rivals={"error": 1e-12})
+    assert entry().broken
+    monkeypatch.setitem(criteria_module.criteria_file(DHERIN.folder), ID, criterion)
+    found = entry()
+    assert (found.verdict, found.loose, found.broken) == (Verdict.HOLDS_NOT_DIAGNOSTIC, False, False)
+    assert found.why == "error: the rival explanation meets the criterion too"
+    assert found.rivals == {"error": [1e-12] * 3}
+    assert Entry.of(found.line()) == found
+    assert "| 0.5 | 1e-12 |" in page({ID: found})
+
+
+def test_trials_begin_with_the_first_seed(counted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+
+    def noted(self: Any, trial: Trial) -> Measurement:
+        seeds.append(trial.seed)
+        return Measurement({"error": (1e-12, 0.5)})
+
+    monkeypatch.setattr(type(counted), "__call__", noted)
+    criterion = {"error": {"each": "<1e-10", "control": ">1e-2"}, "seeds": 3, "first": 5}
+    monkeypatch.setitem(criteria_module.criteria_file(DHERIN.folder), ID, criterion)
+    assert entry().verdict is Verdict.PASS
+    assert seeds == [5, 6, 7]
 
 
 def test_figures_without_a_plot_are_points(counted: Any, tmp_path: Path) -> None:

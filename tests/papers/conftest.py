@@ -14,7 +14,6 @@ from inweights.ledger._cache import Kept
 from inweights.ledger._judge import Judged
 
 Maker = Callable[[Trial], Learner]
-Numbers = dict[str, tuple[list[float], list[float] | None]]
 
 
 @pytest.fixture
@@ -33,14 +32,15 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Maker]],
     return stand
 
 
-def measured(id: str, seed: int) -> Numbers:
+def measured(id: str, seed: int) -> Kept:
     """The result of one quick trial."""
-    return Kept.of(CLAIMS[id].measure(Trial(seed)), "found", "", 0.0).quantities
+    return Kept.of(CLAIMS[id].measure(Trial(seed)), "found", "", 0.0)
 
 
-def judged(id: str, kept: Sequence[Numbers]) -> tuple[Verdict, dict[str, Judged]]:
-    found = {name: ([k[name][0] for k in kept], [k[name][1] or [] for k in kept]) for name in kept[0]}
-    return judge(criteria()[id], found)
+def judged(id: str, kept: Sequence[Kept]) -> tuple[Verdict, dict[str, Judged]]:
+    each = [k.quantities for k in kept]
+    found = {name: ([k[name][0] for k in each], [k[name][1] or [] for k in each]) for name in each[0]}
+    return judge(criteria()[id], found, {name: [k.rivals[name] for k in kept] for name in kept[0].rivals})
 
 
 @pytest.fixture
@@ -55,11 +55,11 @@ def verdict() -> Callable[..., tuple[Verdict, dict[str, Judged]]]:
 
 
 @pytest.fixture(scope="session")
-def as_it_is() -> Callable[[str, int], Numbers]:
+def as_it_is() -> Callable[[str, int], Kept]:
     """The result of a quick trial of an exact claim, cached for all tests. Not for tests that replace parts of it."""
 
     @cache
-    def of(id: str, seed: int) -> Numbers:
+    def of(id: str, seed: int) -> Kept:
         assert CLAIMS[id].exact
         assert not CLAIMS[id].models
         return measured(id, seed)
@@ -68,6 +68,6 @@ def as_it_is() -> Callable[[str, int], Numbers]:
 
 
 @pytest.fixture(scope="session")
-def exact_verdict(as_it_is: Callable[[str, int], Numbers]) -> Callable[[str], tuple[Verdict, dict[str, Judged]]]:
+def exact_verdict(as_it_is: Callable[[str, int], Kept]) -> Callable[[str], tuple[Verdict, dict[str, Judged]]]:
     """The verdict of an exact claim after two quick trials: its bounds apply to each of them."""
     return lambda id: judged(id, [as_it_is(id, seed) for seed in range(2)])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from inweights.lab.models import Learner
-from inweights.lab.predictors import GD, OLS, Newton, Predictor, Zero
+from inweights.lab.predictors import GD, Newton, Predictor, Zero
 from inweights.lab.predictors._prefix import grams, moments, times
 from inweights.lab.tasks import Linear, Sample
 from inweights.lab.training import build, read
@@ -23,10 +23,9 @@ Stand = Callable[[Mapping[str, Callable[[Trial], object]]], None]
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 
 
-@pytest.mark.parametrize("id", ["fu-newton-corrected", "fu-construction"])
-def test_exact_claims_pass(id: str, exact_verdict: Judge) -> None:
+def test_the_construction_holds(exact_verdict: Judge) -> None:
     """Two seeds, float64; tolerance and control are those of the criteria."""
-    found, judged = exact_verdict(id)
+    found, judged = exact_verdict("fu-construction")
     assert found is Verdict.PASS, judged
 
 
@@ -42,7 +41,7 @@ class Inside(Newton):
 
 
 def test_the_papers_start_fails_at_the_edge_alone(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert verdict("fu-newton-converges")[0] is Verdict.FAIL
+    assert verdict("fu-newton-converges")[0] is Verdict.ERRATUM
     # What is never learned is the steepest direction (float64, 1e-6), and 5% less of a start is enough to learn it.
     xs = Linear(dims=3).sample(Trial(0).draw(8, dtype=torch.float64), 9).xs
     w = torch.randn(8, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -56,7 +55,7 @@ def test_the_papers_start_fails_at_the_edge_alone(verdict: Judge, monkeypatch: p
 
 def test_a_method_that_never_comes_near_fails(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_order, "Newton", lambda steps, start: GD(steps=steps + 1))
-    assert verdict("fu-newton-corrected")[0] is Verdict.FAIL
+    assert verdict("fu-newton-converges")[0] is Verdict.FAIL
 
 
 def test_a_layer_is_a_step() -> None:
@@ -98,7 +97,6 @@ def layers_of(monkeypatch: pytest.MonkeyPatch, stand_in: Stand, decoder: list[Pr
 
 @pytest.mark.parametrize("id", ["fu-steps-per-layer", "fu-exponential"])
 def test_layers_that_are_steps(id: str, monkeypatch: pytest.MonkeyPatch, stand_in: Stand, verdict: Judge) -> None:
-    # Not quite in a line: an R² of 1, against one of 0, would be counted as one hit for each of two trials.
     layers_of(monkeypatch, stand_in, [Newton(steps=k) for k in (2, 4, 6, 8, 10, 12, 14, 15)])
     found, judged = verdict(id, 2)
     assert found is Verdict.PASS, judged
@@ -125,10 +123,11 @@ def test_an_lstm_that_advances_as_well_is_no_control(
 
 @pytest.mark.parametrize(
     ("decoder", "wanted"),
-    [(Newton(steps=21), Verdict.PASS), (OLS(), Verdict.PASS), (GD(rate=0.04, steps=1300), Verdict.FAIL)],
+    [(Newton(steps=21), Verdict.PASS), (Newton(steps=24), Verdict.FAIL), (GD(rate=0.12, steps=2000), Verdict.FAIL)],
 )
 def test_ill_conditioned_inputs(decoder: Predictor, wanted: Verdict, stand_in: Stand, verdict: Judge) -> None:
-    stand_in({"rotated-5": lambda _: decoder})
+    """Much better than Newton's method is as wrong as much worse."""
+    stand_in({"conditioned-6": lambda _: decoder})
     found, judged = verdict("fu-ill-conditioned")
     assert found is wanted, judged
 

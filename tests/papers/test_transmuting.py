@@ -16,8 +16,10 @@ from inweights.ledger._judge import Judged
 from inweights.ledger._trial import NotHereError, UnmetError
 from inweights.models import Model
 from inweights.models._patch import full_precision
+from inweights.papers.transmuting import _algorithm
 from inweights.papers.transmuting import smollm2 as on_model
-from inweights.papers.transmuting._thoughts import Few, as_written, fitted, randomised, recovered, right, share
+from inweights.papers.transmuting._algorithm import Convention, transmuted
+from inweights.papers.transmuting._thoughts import Few, fitted, randomised, recovered, right, share
 from inweights.papers.transmuting._words import PAST, Task, arithmetic, by_examples, numbers, told_to
 from inweights.papers.transmuting.claims import mean_of_patches, thought_matrix, tokens
 
@@ -118,50 +120,41 @@ def test_few_tokens_make_the_same_ridge_as_many_would() -> None:
     assert few.update().columns == 6
 
 
-def test_one_token_as_written_is_the_exact_patch_of_every_block(model: Model) -> None:
-    """One example of one token beyond the first: vector and matrices serve it exactly (float64, 1e-9). With more of
-    them than the model is wide they cannot, which is what a thought patch gives up."""
+@pytest.mark.parametrize("convention", ["stream", "attention"])
+def test_one_token_in_one_whole_step_is_served_exactly(model: Model, convention: Convention) -> None:
+    """One example of one token beyond the first, in one step of size 1: its logits are those with the context (float64,
+    1e-9), by either convention; in a step of a tenth they are not."""
     frame = Frame.of(model, "A context that matters.\n", chat=False)
-    for queries, exact in ((("ab",), True), (tuple(f"Query {i} of many:" for i in range(20)), False)):
-        examples = answered(frame, queries, new=1, temperature=0.0)
-        batch = examples.batch([0])
-        prefix = torch.tensor([[*frame.before, *frame.folded]])
-        with torch.no_grad(), full_precision(model.model):
-            wanted = model.model(input_ids=torch.cat([prefix, batch.ids[:, len(frame.before) :]], 1)).logits[0, -1]
-            made = as_written(model, examples)
-            assert float((model.model(input_ids=batch.ids).logits[0, -1] - wanted).abs().max()) > 0.1
-            with made.applied(model):
-                said = model.model(input_ids=batch.ids).logits[0, -1]
-        assert (float((said - wanted).abs().max()) < 1e-9) is exact
-
-
-def test_a_thought_vector_is_the_mean_of_what_tokens_lack(model: Model, examples: Examples) -> None:
-    """In the first block, where nothing was patched before: of the stream after attention, all tokens but the first of
-    a text; 1e-12. The model is as it was afterwards, and has no bias."""
-    made = as_written(model, examples)
-    entry = model.model.get_submodule("model.layers.0.post_attention_layernorm")
-    frame = examples.frame
-    seen: list[torch.Tensor] = []
-    prefix = [*frame.before, *frame.folded]
-    handle = entry.register_forward_pre_hook(lambda module, args: seen.append(args[0][0]))
+    examples = answered(frame, ("ab",), new=1, temperature=0.0)
+    batch = examples.batch([0])
+    prefix = torch.tensor([[*frame.before, *frame.folded]])
     with torch.no_grad(), full_precision(model.model):
-        for asked, said in zip(examples.asked, examples.answers, strict=True):
-            for before in (prefix, list(frame.before)):
-                model.model(input_ids=torch.tensor([[*before, *asked, *said[:-1]]]))
-    handle.remove()
-    lacking = [
-        full[len(prefix) + 1 :] - bare[len(frame.before) + 1 :]
-        for full, bare in zip(seen[::2], seen[1::2], strict=True)
-    ]
-    vector = made.vectors["model.layers.0.mlp.down_proj"]
-    assert not frame.before
-    assert torch.allclose(vector, torch.cat(lacking).mean(0), atol=1e-12)
-    assert all("down_proj" not in name for name in made.matrices)
-    assert len(made.vectors) * 2 == len(made.matrices)
-    short, name = as_written(model, examples, 0.1), "model.layers.0.mlp.gate_proj.weight"
-    assert torch.allclose(short.vectors["model.layers.0.mlp.down_proj"], 0.1 * vector, atol=1e-12)
-    W = model.model.get_parameter(name)
-    assert torch.allclose(short.matrices[name] - W, 0.1 * (made.matrices[name] - W), atol=1e-9)
+        wanted = model.model(input_ids=torch.cat([prefix, batch.ids[:, len(frame.before) :]], 1)).logits[0, -1]
+        bare = model.model(input_ids=batch.ids).logits[0, -1]
+        for step, exact in ((1.0, True), (0.1, False)):
+            with transmuted(model, examples, convention, step).applied(model):
+                said = model.model(input_ids=batch.ids).logits[0, -1]
+            assert (float((said - wanted).abs().max()) < 1e-9) is exact
+        assert torch.equal(model.model(input_ids=batch.ids).logits[0, -1], bare), "the model is as it was"
+    assert float((bare - wanted).abs().max()) > 0.1
+
+
+def test_steps_accumulate_over_examples(model: Model, examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second example starts from the patches of the first: in the first block, W₂ = W₁ + step · W₁ M₂, with the
+    example's own M₂, as nothing before the block is patched (float64, 1e-9)."""
+    name = "model.layers.0.mlp.gate_proj.weight"
+    W = model.model.get_parameter(name).detach()
+    one, two = {}, {}
+    for count, into in ((1, one), (2, two)):
+        monkeypatch.setattr(_algorithm, "EXAMPLES", count)
+        into.update(transmuted(model, examples, "stream").matrices)
+    second = replace(examples, asked=examples.asked[1:], answers=examples.answers[1:])
+    monkeypatch.setattr(_algorithm, "EXAMPLES", 1)
+    alone = transmuted(model, second, "stream").matrices[name]
+    M = torch.linalg.lstsq(W, alone - W).solution  # step · M₂, as W has full rank
+    assert torch.allclose(two[name], one[name] + one[name] @ M, atol=1e-9)
+    assert not torch.allclose(two[name], one[name] + (alone - W), atol=1e-9)
+    assert set(one) == set(two)
 
 
 def test_parts_change_what_is_theirs(model: Model, examples: Examples) -> None:

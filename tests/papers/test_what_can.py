@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,10 +22,12 @@ from inweights.lab.predictors import (
     Ridge,
     Zero,
 )
-from inweights.lab.tasks import Linear
+from inweights.lab.tasks import Linear, Sample
 from inweights.ledger import CLAIMS, Trial, Verdict, criteria, judge
 from inweights.ledger._cache import Kept
 from inweights.papers.what_can import claims as what_can
+from inweights.papers.what_can import rivals
+from inweights.papers.what_can._boosted import boosted
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +35,18 @@ def _no_large_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """The decoder of the paper's size is slow, and no verdict depends on it; its reported numbers have a separate
     test."""
     monkeypatch.setattr(zoo, "seeded", lambda name, seed: None)
+
+
+@pytest.fixture(autouse=True)
+def _quick_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network of few steps, and a greedy tree for XGBoost, which may not be installed: what is tested here is how
+    they are compared with."""
+
+    def tree(sample: Sample, after: Sequence[int]) -> Tensor:
+        return RegressionTree(depth=3, signs=True).predict_prefixes(sample.xs, sample.ys)[:, after].double()
+
+    monkeypatch.setattr(rivals, "boosted", tree)
+    monkeypatch.setattr(rivals, "Network", lambda **settings: Network(steps=30))
 
 
 @dataclass(frozen=True)
@@ -45,13 +59,15 @@ class Instead(Trial):
         return self.given[name]
 
 
-MANY = "garg-sparse", "garg-orthants"
+MANY = "garg-sparse", "garg-orthants", "garg-tree"
 """Where three trials leave intervals that are too wide for a verdict."""
 
 
 def verdict(id: str, given: dict[str, Any]) -> Verdict:
     seeds = range(5 if id in MANY else 3)
-    found = [Kept.of(CLAIMS[id].measure(Instead(seed, given=given)), "found", "", 0.0).quantities for seed in seeds]
+    quick = id != "garg-sparse"  # where least squares, its control, is close to the bound on few prompts
+    trials = [Instead(seed, quick, given=given) for seed in seeds]
+    found = [Kept.of(CLAIMS[id].measure(trial), "found", "", 0.0).quantities for trial in trials]
     return judge(
         criteria()[id], {name: ([f[name][0] for f in found], [f[name][1] or [] for f in found]) for name in found[0]}
     )[0]
@@ -71,9 +87,9 @@ class Told:
     ("id", "good", "bad"),
     [
         ("garg-linear", {"depth-8": OLS()}, {"depth-8": Zero()}),
-        ("garg-sparse", {"sparse-8": Lasso(penalty=1e-3)}, {"sparse-8": Ridge(penalty=1.0)}),
-        ("garg-tree", {"tree-3": Told(0.1)}, {"tree-3": Nearest()}),
-        ("garg-relu", {"relu-5": Told(0.1)}, {"relu-5": Zero()}),
+        ("garg-sparse", {"sparse-8": Lasso(penalty=0.01)}, {"sparse-8": Ridge(penalty=1.0)}),
+        ("garg-tree", {"tree-3": Told(0.1)}, {"tree-3": Zero()}),
+        ("garg-relu", {"relu-5": Network(steps=30)}, {"relu-5": Told(0.1)}),
         ("garg-orthants", {"depth-8": OLS()}, {"depth-8": Nearest()}),
         (
             "garg-double-descent",
@@ -88,7 +104,7 @@ def test_what_passes_and_what_fails(id: str, good: dict[str, Any], bad: dict[str
 
 
 def test_a_greedy_tree_is_not_better_than_itself() -> None:
-    assert verdict("garg-tree", {"tree-3": RegressionTree(depth=3, signs=True)}) is Verdict.INCONCLUSIVE
+    assert verdict("garg-tree", {"tree-3": RegressionTree(depth=3, signs=True)}) is Verdict.FAIL
 
 
 def test_least_squares_at_most_numbers_of_examples_is_not_enough() -> None:
@@ -118,10 +134,34 @@ def test_the_control_of_orthants_fails_by_the_shift() -> None:
 
 
 def test_a_network_is_as_good_as_itself() -> None:
-    found = what_can.relu(Instead(0, given={"relu-5": Network()}))
+    found = rivals.relu(Instead(0, given={"relu-5": Network(steps=30)}))
     value, control = found.quantities["against_network"]
-    assert torch.as_tensor(value).mean().item() == pytest.approx(1, abs=1e-6)
-    assert torch.as_tensor(control).mean() > 1.1
+    assert value == pytest.approx(1, abs=1e-6)
+    assert isinstance(control, float)
+    assert not 0.9 < control < 1.1
+
+
+def test_batches_of_a_network_are_drawn_from_its_prefix() -> None:
+    """Labels after the prefix do not matter; with batches, other examples are seen in each step (float32)."""
+    sample = Linear(dims=3).sample(Trial(0).draw(4), 9)
+    network = Network(steps=20, batch=5)
+    some = network.predict_after(sample.xs, sample.ys, (4,))
+    later = torch.where(torch.arange(9) < 4, sample.ys, 7.0)
+    assert torch.equal(some, network.predict_after(sample.xs, later, (4,)))
+    assert not torch.equal(some, network.predict_after(sample.xs, -sample.ys, (4,)))
+    assert torch.equal(some.nonzero()[:, 1].unique(), torch.tensor([4]))
+    assert not torch.equal(some, Network(steps=20).predict_after(sample.xs, sample.ys, (4,)))
+    whole = Network(steps=20).predict_prefixes(sample.xs, sample.ys)
+    torch.testing.assert_close(Network(steps=20).predict_after(sample.xs, sample.ys, (4, 7))[:, 7], whole[:, 7])
+
+
+def test_boosting_is_given_signs_alone() -> None:
+    pytest.importorskip("xgboost")
+    sample = Linear(dims=3).sample(Trial(0).draw(3), 17)
+    found = boosted(sample, (8, 16))
+    assert found.shape == (3, 2)
+    assert torch.equal(found, boosted(sample._replace(xs=3 * sample.xs), (8, 16)))
+    assert not torch.equal(found[:, 0], found[:, 1])
 
 
 def test_a_bump_without_noise_is_no_double_descent() -> None:

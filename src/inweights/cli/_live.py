@@ -36,7 +36,7 @@ def live(
 
     def row(verdict: str, id: str, result: str, style: str = "") -> None:
         """Prints one line, cut to the width of the terminal; as `Text`, so that brackets are not read as markup."""
-        line = Text(f"{verdict:<13} {id:<{width}} {' '.join(result.split())}", style)
+        line = Text(f"{verdict:<20} {id:<{width}} {' '.join(result.split())}", style)
         console.print(line, no_wrap=True, overflow="ellipsis")
 
     def below() -> Group:
@@ -59,7 +59,7 @@ def live(
         if live:
             row(entry.verdict, entry.id, result)
         elif not silent:
-            say(f"{entry.verdict:<13} {entry.id:<28} {result}")
+            say(f"{entry.verdict:<20} {entry.id:<28} {result}")
 
     if live is None:
         yield after, show
@@ -75,5 +75,6 @@ def numbers(entry: Entry) -> str:
     from inweights.report import measured
 
     return "; ".join(
-        f"{name} {result} ({wanted}; control {control})" for name, result, wanted, control in measured(entry)
+        f"{name} {result} ({wanted}; control {control}" + (f"; rival {rival})" if rival != "–" else ")")
+        for name, result, wanted, control, rival in measured(entry)
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,16 +27,17 @@ Ids = Annotated[
 def list_command(ids: Ids = None, as_json: Json = False) -> None:
     """List claims by paper, with their cost and the verdicts of the last full run."""
     from inweights.papers import recorded
+    from inweights.report import counted
 
     known, last = {c.id: c for c in _chosen(ids or [], everything=not ids)}, recorded()
     if as_json:
-        emit({"claims": [_about(c) | _of_the_record(last.get(i)) for i, c in known.items()]})
+        listed = [_about(c) | _of_the_record(last.get(i)) for i, c in known.items()]
+        emit({"claims": listed, "counts": counted(e for i, e in last.items() if i in known)})
         return
     for paper in dict.fromkeys(c.paper for c in known.values()):
         rows = [(c.id, _last(last.get(c.id)), _cost(c), _sentence(c)) for c in known.values() if c.paper == paper]
         table(("claim", "last verdict", "quick / full", ""), rows, title=f"{paper.key}: {paper}")
-    more = sum(bool(c.uncounted) for c in known.values())
-    say(f"{len(known) - more} claims" + (f", and {more} that are not counted." if more else "."))
+    _say_counts(counted(e for i, e in last.items() if i in known), sum(bool(c.uncounted) for c in known.values()))
     if any(map(_to_train, known.values())):
         say("+ training: models that the zoo lacks; `claims run --train` trains them first, which may take hours.")
 
@@ -47,29 +46,30 @@ def list_command(ids: Ids = None, as_json: Json = False) -> None:
 def show_command(
     id: Annotated[str, typer.Argument(help="A claim; `claims list` names them.", metavar="ID")], as_json: Json = False
 ) -> None:
-    """Show one claim: its sentence and source, the measurement, the control, the criteria and their changes."""
-    from inweights.ledger import changes, criteria, remarks
+    """Show one claim: its sentence and source, the paper's value, the measurement, the controls, the criteria."""
+    from inweights.ledger import criteria, facts, remarks
     from inweights.papers import load_all, recorded
 
     known, last = load_all(), recorded().get(id)
     if id not in known:
         raise unknown("claim", id, known)
-    claim, changed = known[id], [c for c in changes() if c.claim == id]
+    claim, fact = known[id], facts()[id]
     if as_json:
-        emit(
-            _about(claim)
-            | {"changes": [asdict(c) for c in changed], "last": last and _values(last) | _of_the_record(last)}
-        )
+        emit(_about(claim) | {"last": last and _values(last) | _of_the_record(last)})
         return
     say(f"{claim.id}: {_sentence(claim)}")
-    say(f"{claim.paper}, {claim.where}\n")
-    for what in ("measured", "control", "settings", "precondition"):
-        if getattr(claim, what):
-            say(f"{what:<13} {getattr(claim, what)}")
+    say(f"{claim.paper}, {claim.where} {claim.paper.address}\n".replace("  ", " "))
+    say(f"{'stratum':<13} {fact.stratum}: {fact.stratum.meaning}")
+    say(f"{'paper':<13} {fact.paper_value}")
+    for name, (ours, paper) in fact.scale.items():
+        say(f"{'scale':<13} {name}: {ours:g}, paper {paper:g}, ratio {ours / paper:.3g}")
+    for deviation in fact.deviations:
+        say(f"{'deviation':<13} {deviation}")
+    for what in ("measured", "control", "rival", "settings", "precondition", "pending"):
+        if text := getattr(fact, what, "") or getattr(claim, what, ""):
+            say(f"{what:<13} {text}")
     for name, criterion in criteria()[id].quantities.items():
         say(f"{'criterion':<13} {name}: {criterion}")
-    for c in changed:
-        say(f"{'changed':<13} {c.date}, {c.was} → {c.now}. {c.reason} Seen before: {c.seen}.")
     say(f"{'needs':<13} {', '.join(claim.needs) or 'nothing'}; {_cost(claim)} (quick / full)")
     for name, missing in _to_train(claim).items():
         say(f"{'not trained':<13} {name}, {missing} of its seeds: `claims run {id} --train` trains them first")
@@ -102,12 +102,14 @@ def run_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run claims; a stopped run resumes from the cache. Exit code 1 if a control did not fail, if a claim's program
-    failed, or if the verdict of an exact claim differs from the recorded one."""
+    """Run claims; a stopped run resumes from the cache. Exit code 1 if a negative control did not fail, if a claim's
+    program failed, or if the verdict of an exact claim differs from the recorded one; 0 if every claim has a verdict,
+    also where a rival explanation holds too."""
     from inweights._files import folder_for
     from inweights.ledger import Verdict, run_claims, side_by_side
     from inweights.ledger import results as written
     from inweights.papers import recorded
+    from inweights.report import counted
 
     chosen = _chosen(ids or [], everything)
     device = usable(device)
@@ -123,14 +125,12 @@ def run_command(
             if out is not None:  # after each claim, so that a stopped run loses nothing
                 _keep(out, entry)
     last = recorded()
-    of = {c.id: c for c in chosen}
-    counts = Counter(str(e.verdict) for e in entries if not of[e.id].uncounted)
-    more = len(entries) - counts.total()
+    of, counts = {c.id: c for c in chosen}, counted(entries)
+    more = sum(bool(c.uncounted) for c in chosen)
     if as_json:
-        emit({"claims": [_values(e) for e in entries], "counts": dict(counts), "uncounted": more, "quick": quick})
+        emit({"claims": [_values(e) for e in entries], "counts": counts, "uncounted": more, "quick": quick})
     else:
-        uncounted = [f"{more} not counted"] if more else []
-        say(", ".join([f"{n} {v}" for v, n in sorted(counts.items())] + uncounted))
+        _say_counts(counts, more)
     ran = [e for e in entries if e.verdict is not Verdict.NOT_RUN]
     other = [e for e in ran if of[e.id].exact and e.id in last and e.verdict is not last[e.id].verdict]
     for e in other:
@@ -191,6 +191,14 @@ def _to_train(claim: Claim) -> dict[str, int]:
     return to_train(claim.needs, criteria()[claim.id].seeds)
 
 
+def _say_counts(counts: dict[str, dict[str, int]], uncounted: int) -> None:
+    """One line for each stratum, as verdicts are never added across them."""
+    for stratum, verdicts in counts.items():
+        say(f"{stratum:<15} " + ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items()))
+    if uncounted:
+        say(f"{uncounted} more {'is' if uncounted == 1 else 'are'} not counted.")
+
+
 def _sentence(claim: Claim) -> str:
     return claim.sentence + (f" ({claim.uncounted})" if claim.uncounted else "")
 
@@ -201,19 +209,32 @@ def _cost(claim: Claim) -> str:
 
 
 def _about(claim: Claim) -> dict[str, Any]:
-    from inweights.ledger import criteria, remarks
+    from inweights.ledger import criteria, facts, registration, remarks
 
+    fact = facts()[claim.id]
     values = {
         "id": claim.id,
         "paper": claim.paper.title,
         "authors": claim.paper.authors,
         "arxiv": claim.paper.arxiv,
+        "version": claim.paper.version or None,
+        "address": claim.paper.address or None,
         "where": claim.where,
+        "stratum": fact.stratum,
         "sentence": claim.sentence,
+        "paper_value": fact.paper_value,
+        "scale": {
+            name: {"ours": ours, "paper": paper, "ratio": ours / paper} for name, (ours, paper) in fact.scale.items()
+        },
+        "deviations": list(fact.deviations),
         "measured": claim.measured,
         "control": claim.control,
+        "rival": fact.rival,
         "settings": claim.settings,
-        "precondition": claim.precondition,
+        "precondition": fact.precondition,
+        "pending": fact.pending or None,
+        "command": f"inweights claims run {claim.id}",
+        "registered": registration(claim),
         "criteria": {name: str(c) for name, c in criteria()[claim.id].quantities.items()},
         "needs": list(claim.needs),
         "cost": list(claim.cost),
@@ -243,10 +264,12 @@ def _values(entry: Entry) -> dict[str, Any]:
                 "interval": [j.value.low, j.value.high],
                 "criterion": wanted,
                 "control": j.control and j.control.value,
+                "rival": j.rival and j.rival.value,
                 "verdict": str(j.verdict),
                 "trials": entry.seen[name][0],
                 "control_trials": entry.seen[name][1],
+                "rival_trials": entry.rivals.get(name),
             }
-            for (name, j), (_, _, wanted, _) in zip(entry.quantities.items(), measured(entry), strict=True)
+            for (name, j), (_, _, wanted, *_) in zip(entry.quantities.items(), measured(entry), strict=True)
         },
     }

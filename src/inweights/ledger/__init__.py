@@ -1,4 +1,4 @@
-"""The ledger: each claim is a program with a criterion, a control that must fail, and a verdict; for any paper.
+"""The ledger: each claim is a program with a criterion, a negative control, and a verdict; for any paper.
 
 `run_claims` runs trials, caches and judges their results; `results` and `append` read and write `results.jsonl`.
 """
@@ -13,14 +13,22 @@ from inweights.ledger._claim import claim as claim
 from inweights.ledger._criteria import Bound as Bound
 from inweights.ledger._criteria import Criteria as Criteria
 from inweights.ledger._criteria import Criterion as Criterion
-from inweights.ledger._criteria import changes as changes
 from inweights.ledger._criteria import criteria as criteria
-from inweights.ledger._judge import Interval as Interval
+from inweights.ledger._facts import Facts as Facts
+from inweights.ledger._facts import Stratum as Stratum
+from inweights.ledger._facts import facts as facts
+from inweights.ledger._intervals import Interval as Interval
+from inweights.ledger._intervals import band as band
 from inweights.ledger._judge import Judged as Judged
 from inweights.ledger._judge import Verdict as Verdict
-from inweights.ledger._judge import band as band
 from inweights.ledger._judge import judge as judge
 from inweights.ledger._kept_weights import kept as kept
+from inweights.ledger._register import Registered as Registered
+from inweights.ledger._register import register as register
+from inweights.ledger._register import registered as registered
+from inweights.ledger._register import registration as registration
+from inweights.ledger._register import unregistered as unregistered
+from inweights.ledger._rejudge import rejudged as rejudged
 from inweights.ledger._remarks import remarks as remarks
 from inweights.ledger._results import RESULTS as RESULTS
 from inweights.ledger._results import Entry as Entry

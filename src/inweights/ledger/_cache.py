@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class Kept:
     """The result of one trial as plain values.
 
     - `quantities[name]`: the measured values and those of the control (None without a control).
+    - `rivals[name]`: the values under a rival explanation, for quantities that have one.
     - `told`: further measured values, on which no verdict depends (`Measurement.reported`).
     - `made_with`: the versions and the hardware of the process that ran the trial.
     """
@@ -38,6 +39,7 @@ class Kept:
     told: dict[str, float]
     seconds: float
     made_with: dict[str, str]
+    rivals: dict[str, list[float]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -59,7 +61,8 @@ class Kept:
                 "lines": {name: _list(line) for name, line in result.plot.lines.items()},
             }
         told = {k: float(v) for k, v in result.reported.items()}
-        return cls(outcome, message, quantities, plot, told, seconds, made_with)
+        rivals = {name: _list(numbers) for name, numbers in result.rivals.items()}
+        return cls(outcome, message, quantities, plot, told, seconds, made_with, rivals)
 
 
 KEPT = TypeAdapter(Kept)

@@ -19,9 +19,10 @@ Numbers = float | Sequence[float] | Tensor
 
 @dataclass(frozen=True)
 class Paper:
-    """The source of claims. `arxiv` and `authors` are empty for a source that is not a paper.
+    """The source of claims. `arxiv` and `authors` are empty for a source that is not a paper; `version` is that of the
+    arXiv paper that was read, empty where the source does not say.
 
-    `folder` has the paper's `criteria.toml` and, optionally, its `remarks.toml`.
+    `folder` has the paper's `criteria.toml`, `facts.toml` and, optionally, `remarks.toml`.
     """
 
     key: str
@@ -30,6 +31,12 @@ class Paper:
     arxiv: str
     year: int
     folder: Path
+    version: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address of the paper; empty for a source that is not a paper."""
+        return f"https://arxiv.org/abs/{self.arxiv}{self.version}" if self.arxiv else ""
 
     def __str__(self) -> str:
         return f"{self.title} ({self.authors} {self.year}, arXiv {self.arxiv})" if self.arxiv else self.title
@@ -54,15 +61,17 @@ class Plot:
 class Measurement:
     """The result of one trial of a claim.
 
-    - `quantities[name]` is `(value, control)`: the same measurement under the claim and in a setting where the claim is
-      false. Each is a number, or one number per unit (prompt, item) of the trial. The control is None where the
-      criteria require none.
+    - `quantities[name]` is `(value, control)`: the same measurement under the claim and, as its negative control, in a
+      setting where the claim is false. Each is a number, or one number per unit (prompt, item) of the trial. The
+      control is None where the criteria require none.
+    - `rivals[name]`: the same measurement under a rival explanation, something else that could produce the result.
     - `reported`: further numbers that no verdict depends on, e.g. the value stated in the paper.
     """
 
     quantities: Mapping[str, tuple[Numbers, Numbers | None]]
     plot: Plot | None = None
     reported: Mapping[str, float] = field(default_factory=dict)
+    rivals: Mapping[str, Numbers] = field(default_factory=dict)
 
 
 Measure = Callable[["Trial"], Measurement]
@@ -87,6 +96,7 @@ class Claim:
     sentence: str
     measured: str
     control: str
+    rival: str
     settings: str
     precondition: str
     exact: bool
@@ -112,7 +122,7 @@ class Claim:
 
 CLAIMS: dict[str, Claim] = {}
 
-_PARTS = ("Measured", "Control", "Settings", "Precondition")
+_PARTS = ("Measured", "Control", "Rival", "Settings", "Precondition")
 
 
 def claim(
@@ -128,7 +138,7 @@ def claim(
     tells: tuple[str, ...] = (),
 ) -> Callable[[Measure], Measure]:
     """Registers a function as a claim. Its docstring states the claim: the sentence, then `Measured:`, `Control:`,
-    `Settings:` and, if there is one, `Precondition:`, each at the beginning of a paragraph."""
+    `Settings:` and, if they are measured, `Rival:` and `Precondition:`, each at the beginning of a paragraph."""
 
     def enter(measure: Measure) -> Measure:
         parts = dict.fromkeys(("sentence", *(p.lower() for p in _PARTS)), "")

@@ -45,15 +45,23 @@ class Bound:
         return f"> {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
 
 
+SCALES = ("", "log", "excess")
+
+
 @dataclass(frozen=True)
 class Criterion:
     """How one quantity is judged.
 
     - `each`: True: every number is judged, so the worst one decides. False: the interval of the mean is judged.
-    - `controlled`: whether the quantity has a control.
-    - `control`: the bound that the control must meet; None: the control must miss `bound`.
+    - `controlled`: whether the quantity has a negative control.
+    - `control`: the bound that the negative control must meet; None: it must miss `bound`.
+    - `rival`: whether the quantity is also measured under a rival explanation. If that does not miss `bound`, the
+      sentence may hold but is no evidence for its explanation.
     - `range`: the possible values of the quantity, ends included, such as −1 to 1 for a cosine: intervals are clipped
       to it. Bounds lie inside, so that no verdict depends on the clipping.
+    - `scale`: "log" for a ratio, "excess" for a ratio minus 1: its mean is that of logarithms.
+    - `corrected`: whether it measures the corrected form of the sentence. If the sentence fails and this holds, the
+      verdict is ERRATUM.
     """
 
     bound: Bound
@@ -61,34 +69,42 @@ class Criterion:
     controlled: bool = True
     control: Bound | None = None
     range: Bound | None = None
+    rival: bool = False
+    scale: str = ""
+    corrected: bool = False
 
     def __post_init__(self) -> None:
         edges = [e for b in (self.bound, self.control) if b for e in (b.low, b.high) if math.isfinite(e)]
         if self.range and not all(self.range.low <= e <= self.range.high for e in edges):
             raise ValueError(f"a bound of {self} is outside of its range, {self.range}")
+        if self.scale not in SCALES or (self.each and self.scale):
+            raise ValueError(f"the scale of {self} is {self.scale!r}: a mean may have one of {SCALES[1:]}")
+
+    @property
+    def equivalence(self) -> bool:
+        """Whether it is an equivalence test: the mean has to lie between two bounds."""
+        return not self.each and math.isfinite(self.bound.low) and math.isfinite(self.bound.high)
 
     def __str__(self) -> str:
-        return f"{'each' if self.each else 'mean'} {self.bound}" + (f", control {self.control}" if self.control else "")
+        kind = "each" if self.each else "geometric mean" if self.scale else "mean"
+        parts = [f"{kind} {self.bound}"]
+        parts += [f"control {self.control}"] if self.control else []
+        parts += ["rival"] if self.rival else []
+        return ", ".join([*parts, *(["corrected form"] if self.corrected else [])])
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """The criteria of all quantities of a claim, and the number of trials."""
+    """The criteria of all quantities of a claim, the number of trials, and the seed of the first one."""
 
     quantities: dict[str, Criterion]
     seeds: int = SEEDS
+    first: int = 0
 
-
-@dataclass(frozen=True)
-class Change:
-    """A change of a criterion, or of its quantity, after it was written: the reason, and the results seen before."""
-
-    claim: str
-    date: str
-    was: str
-    now: str
-    reason: str
-    seen: str
+    @property
+    def trials(self) -> range:
+        """The seeds of the trials."""
+        return range(self.first, self.first + self.seeds)
 
 
 @cache
@@ -103,21 +119,14 @@ def criteria() -> dict[str, Criteria]:
     return {id: _criteria(id, file[id]) for id, file in files.items() if id in file}
 
 
-def changes() -> list[Change]:
-    """The changes of criteria, oldest first, of all papers with loaded claims."""
-    folders = dict.fromkeys(c.paper.folder for c in CLAIMS.values())
-    made = [Change(**c) for folder in folders for c in criteria_file(folder).get("change", [])]
-    return sorted(made, key=lambda change: (change.date, change.claim))
-
-
 def _criteria(id: str, values: dict[str, Any]) -> Criteria:
-    quantities = {k: _criterion(v) for k, v in values.items() if k != "seeds"}
+    quantities = {k: _criterion(v) for k, v in values.items() if k not in ("seeds", "first")}
     if not any(c.controlled for c in quantities.values()):
         raise ValueError(f"{id}: no quantity has a control")
-    return Criteria(quantities, values.get("seeds", SEEDS))
+    return Criteria(quantities, values.get("seeds", SEEDS), values.get("first", 0))
 
 
-def _criterion(values: dict[str, str]) -> Criterion:
+def _criterion(values: dict[str, Any]) -> Criterion:
     each = "each" in values
     control = values.get("control")
     return Criterion(
@@ -126,4 +135,7 @@ def _criterion(values: dict[str, str]) -> Criterion:
         control != "none",
         None if control in (None, "none") else Bound.of(control),
         Bound.of(values["range"]) if "range" in values else None,
+        bool(values.get("rival")),
+        values.get("scale", ""),
+        bool(values.get("corrected")),
     )

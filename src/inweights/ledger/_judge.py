@@ -3,168 +3,134 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean
 
-import torch
 from scipy import stats
-from torch import Tensor
 
-from inweights.lab import bootstrap
-from inweights.ledger._criteria import Bound, Criteria, Criterion
+from inweights.ledger._criteria import Criteria, Criterion
+from inweights.ledger._intervals import Interval, Samples, best, log_mean, mean, worst
 
-ROUNDING = 1e-6  # of a cosine in float32
-SHARE = Bound(0.0, 1.0)
+NO_NUMBER, CONTROL = "not a number", "the control did not fail"
+RIVAL = "the rival explanation meets the criterion too"
 
 
 class Verdict(StrEnum):
-    """`INCONCLUSIVE`: the interval straddles the bound, a precondition did not hold, or the control did not fail.
+    """`PASS` and `FAIL`: the sentence holds, or does not, where the negative control fails as it must.
+    `HOLDS-NOT-DIAGNOSTIC`: it holds, and so does a rival explanation, so that it is no evidence for its own.
+    `ERRATUM`: it fails as it is written, by an index, a transpose or an edge case, and holds when that is corrected.
+    `INCONCLUSIVE`: the interval straddles the bound, a precondition did not hold, or the control did not fail.
     `NOT-RUN`: something that the claim needs is missing, or its program failed; the reason is given."""
 
     PASS = "PASS"
     FAIL = "FAIL"
+    HOLDS_NOT_DIAGNOSTIC = "HOLDS-NOT-DIAGNOSTIC"
+    ERRATUM = "ERRATUM"
     INCONCLUSIVE = "INCONCLUSIVE"
     NOT_RUN = "NOT-RUN"
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A value with its 95% interval; for an `each` criterion, the worst number, with an interval of width zero."""
-
-    value: float
-    low: float
-    high: float
-
-    def within(self, range: Bound | None) -> Interval:
-        """The interval clipped to the range of the quantity. A value outside the range is an error."""
-        if range is None or math.isnan(self.value):
-            return self
-        if not range.low - ROUNDING <= self.value <= range.high + ROUNDING:
-            raise ValueError(f"{self.value:g} is outside of its range, {range}")
-        return Interval(*(min(max(n, range.low), range.high) for n in (self.value, self.low, self.high)))
-
-    @property
-    def finite(self) -> bool:
-        return all(map(math.isfinite, (self.value, self.low, self.high)))
-
-
-@dataclass(frozen=True)
 class Judged:
-    """The judgement of one quantity: its value, the value of the control, and the verdict."""
+    """The judgement of one quantity: its value, the values of control and rival, and the verdict."""
 
     value: Interval
     control: Interval | None
     verdict: Verdict
     why: str = ""
+    rival: Interval | None = None
+
+    @property
+    def loose(self) -> bool:
+        """Whether the control did not fail, or the value is not a number."""
+        return self.why in (NO_NUMBER, CONTROL)
 
 
-Samples = Sequence[Sequence[float]]
-"""The numbers of each trial: one, or one for each unit."""
-
-
-def judge(criteria: Criteria, result: dict[str, tuple[Samples, Samples | None]]) -> tuple[Verdict, dict[str, Judged]]:
-    """The verdict of a claim, and of each of its quantities.
-
-    The claim fails if one quantity fails while its own control behaves as required; it passes only if all quantities
-    pass. If a control does not fail, the verdict is never PASS.
-    """
+def judge(
+    criteria: Criteria,
+    result: Mapping[str, tuple[Samples, Samples | None]],
+    rivals: Mapping[str, Samples] | None = None,
+) -> tuple[Verdict, dict[str, Judged]]:
+    """The verdict of a claim, and of each of its quantities, from the numbers of its trials."""
+    rivals = rivals or {}
     if set(result) != set(criteria.quantities):
         raise ValueError(f"found {sorted(result)}, but the criteria are about {sorted(criteria.quantities)}")
-    judged = {name: _judged(c, *result[name]) for name, c in criteria.quantities.items()}
-    verdicts = {j.verdict for j in judged.values()}
-    loose = any(j.why for j in judged.values())
-    failed = [criteria.quantities[name] for name, j in judged.items() if j.verdict is Verdict.FAIL]
+    asked = {name for name, c in criteria.quantities.items() if c.rival}
+    if set(rivals) != asked:
+        raise ValueError(f"found rivals of {sorted(rivals)}, but the criteria ask for those of {sorted(asked)}")
+    intervals = {name: measured(c, *result[name], rivals.get(name)) for name, c in criteria.quantities.items()}
+    return decide(criteria, intervals, max(len(values) for values, _ in result.values()))
+
+
+Measured = tuple[Interval, Interval | None, Interval | None]
+"""The intervals of a value, its negative control, and its rival explanation."""
+
+
+def measured(c: Criterion, values: Samples, controls: Samples | None, rivals: Samples | None = None) -> Measured:
+    """The intervals by which a quantity is judged. Of an `each` criterion, that is the worst number of the values and,
+    of control and rival, the best: the one that comes closest to what it must not do."""
+    if c.controlled and controls is None:
+        raise ValueError("a control is missing")
+
+    def whole(samples: Samples, others: Samples | None) -> Interval:
+        return log_mean([fmean(t) for t in samples], c.scale) if c.scale else mean(samples, others)
+
+    if c.each:
+        value, control = worst(c.bound, values), None
+        rival = best(c.bound, rivals) if rivals is not None else None
+        if c.controlled and controls is not None:
+            control = worst(c.control, controls) if c.control else best(c.bound, controls)
+    else:
+        value = whole(values, controls)
+        control = whole(controls, values) if c.controlled and controls is not None else None
+        rival = whole(rivals, values) if rivals is not None else None
+    return value.within(c.range), control and control.within(c.range), rival and rival.within(c.range)
+
+
+def decide(criteria: Criteria, results: Mapping[str, Measured], trials: int) -> tuple[Verdict, dict[str, Judged]]:
+    """The verdict of a claim from its intervals.
+
+    All quantities must pass, so that a wrong PASS of the claim is rarer than one of a single quantity. One is enough to
+    fail: intervals are widened for it (`_against`). A failure counts only where its own control behaves as required or,
+    without one, all others do. If a control does not fail, the verdict is never PASS.
+    """
+    of_means = sum(not c.each and not c.corrected for c in criteria.quantities.values())
+    factor = _against(of_means, trials)
+    judged = {name: _judged(c, *results[name], factor) for name, c in criteria.quantities.items()}
+    main = {name: j for name, j in judged.items() if not criteria.quantities[name].corrected}
+    loose = any(j.loose for j in main.values())
+    failed = [criteria.quantities[name] for name, j in main.items() if j.verdict is Verdict.FAIL]
     if any(c.controlled or not loose for c in failed):
-        return Verdict.FAIL, judged
-    return (Verdict.PASS if verdicts == {Verdict.PASS} else Verdict.INCONCLUSIVE), judged
+        right = [j.verdict for name, j in judged.items() if name not in main]
+        corrected = bool(right) and set(right) == {Verdict.PASS}
+        return (Verdict.ERRATUM if corrected else Verdict.FAIL), judged
+    verdicts = {j.verdict for j in main.values()}
+    if verdicts <= {Verdict.PASS, Verdict.HOLDS_NOT_DIAGNOSTIC}:
+        return (Verdict.PASS if verdicts == {Verdict.PASS} else Verdict.HOLDS_NOT_DIAGNOSTIC), judged
+    return Verdict.INCONCLUSIVE, judged
 
 
-def _judged(criterion: Criterion, values: Samples, controls: Samples | None) -> Judged:
-    value = _worst(criterion.bound, values) if criterion.each else mean(values, controls)
-    value, control = value.within(criterion.range), None
-    if criterion.controlled:
-        if controls is None:
-            raise ValueError("a control is missing")
-        # The control is judged by its best number: the one closest to meeting the bound.
-        best = _worst(criterion.control, controls) if criterion.control else _best(criterion.bound, controls)
-        control = (best if criterion.each else mean(controls, values)).within(criterion.range)
+def _against(means: int, trials: int) -> float:
+    """The factor by which 95% intervals are widened before a quantity may fail. A true one misses its bound in 2.5% of
+    cases; of several, one would do so in more than 5%, so that each is allowed its share of 4%."""
+    if means < 2 or trials < 2:
+        return 1.0
+    return float(stats.t.ppf(1 - 0.04 / means, trials - 1) / stats.t.ppf(0.975, trials - 1))
+
+
+def _judged(c: Criterion, value: Interval, control: Interval | None, rival: Interval | None, against: float) -> Judged:
     if math.isnan(value.value):
-        return Judged(value, control, Verdict.INCONCLUSIVE, "not a number")
+        return Judged(value, control, Verdict.INCONCLUSIVE, NO_NUMBER, rival)
     if control is not None:
-        fails = criterion.control.holds if criterion.control else criterion.bound.misses
+        fails = c.control.holds if c.control else c.bound.misses
         if not (control.finite and fails(control.low, control.high)):
-            return Judged(value, control, Verdict.INCONCLUSIVE, "the control did not fail")
-    if criterion.bound.holds(value.low, value.high):
-        return Judged(value, control, Verdict.PASS)
-    missed = criterion.bound.misses(value.low, value.high)
-    return Judged(value, control, Verdict.FAIL if missed else Verdict.INCONCLUSIVE)
-
-
-def mean(samples: Samples, others: Samples | None = None) -> Interval:
-    """The mean over trials with its 95% interval: the bootstrap's, and for proportions at least Wilson's.
-
-    Zeros and ones can all be equal by chance, in which case the bootstrap interval has width zero: for 15 hits out of
-    15 it is [1, 1], while Wilson's is [0.80, 1]. Wilson's interval pools all units; where trials differ from each other
-    more than their units do, the bootstrap's is wider and is used.
-
-    A quantity is a proportion if trials have several units, all 0 or 1; or if each trial has one unit and, together
-    with the other side (`others`: the control, or the value), both zeros and ones occur and nothing else. A single
-    number may be 0 or 1 without being a proportion, such as a loss clipped at that value, or a difference of zero.
-
-    Intervals are not clipped to the smallest and largest observed number, as the mean over many more trials may lie
-    outside those of five. They are clipped to the range in the criteria, and proportions to [0, 1].
-    """
-    result = resampled([torch.tensor(trial, dtype=torch.float64) for trial in samples])
-    units = [n for trial in samples for n in trial]
-    both = {*units, *(n for trial in others or () for n in trial)}
-    if not (set(units) <= {0.0, 1.0} and (len(units) > len(samples) or both == {0.0, 1.0})):
-        return result
-    wilson = stats.binomtest(int(sum(units)), len(units)).proportion_ci(method="wilson")
-    return Interval(result.value, min(result.low, wilson.low), max(result.high, wilson.high)).within(SHARE)
-
-
-def _worst(bound: Bound, samples: Samples) -> Interval:
-    """The number farthest outside of a bound or, if all are inside, closest to its edge."""
-    return _extreme(samples, lambda n: max(bound.low - n, n - bound.high))
-
-
-def _best(bound: Bound, samples: Samples) -> Interval:
-    """The number farthest inside a bound or, if all are outside, closest to it."""
-    return _extreme(samples, lambda n: -max(bound.low - n, n - bound.high))
-
-
-def _extreme(samples: Samples, by: Callable[[float], float]) -> Interval:
-    numbers = [n for trial in samples for n in trial]
-    result = math.nan if any(map(math.isnan, numbers)) else max(numbers, key=by)
-    return Interval(result, result, result)
-
-
-def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interval:
-    """The mean over trials of their means, with a 95% bootstrap interval: trials and the units in them are resampled.
-
-    With few trials the bootstrap interval is too narrow: with five it covers the true mean in 84 of 100 cases. It is
-    therefore widened by the ratio of Student's quantile to the normal one, and by √(n/(n−1)) for n trials.
-    """
-    value = torch.stack([t.mean() for t in trials]).mean().item()
-    if not math.isfinite(value):
-        return Interval(value, value, value)
-    generator = torch.Generator().manual_seed(seed)
-    means = []
-    for trial in trials:
-        again = torch.randint(len(trial), (draws, len(trial)), generator=generator)
-        means.append(trial[again].mean(1))
-    few = max(len(t) for t in trials) if len(trials) == 1 else len(trials)
-    chosen = torch.randint(len(trials), (draws, len(trials)), generator=generator)
-    drawn = torch.stack(means, 1).gather(1, chosen).mean(1)
-    low, high = drawn.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    student = float(stats.t.ppf(0.975, few - 1) / stats.norm.ppf(0.975)) if few > 1 else 1.0
-    wide = student * (few / max(1, few - 1)) ** 0.5
-    low, high = value - wide * (value - low), value + wide * (high - value)
-    return Interval(value, low, high)
-
-
-def band(lines: Tensor) -> tuple[list[float], list[float], list[float]]:
-    """The mean over trials with its lower and upper bootstrap bound, at each point; `lines` is `(trials, points)`."""
-    result = bootstrap(lines)
-    return result.mean.tolist(), result.low.tolist(), result.high.tolist()
+            return Judged(value, control, Verdict.INCONCLUSIVE, CONTROL, rival)
+    if c.bound.holds(value.low, value.high):
+        if rival is not None and not c.bound.misses(rival.low, rival.high):
+            return Judged(value, control, Verdict.HOLDS_NOT_DIAGNOSTIC, RIVAL, rival)
+        return Judged(value, control, Verdict.PASS, "", rival)
+    wide = value if c.each else value.wider(against)
+    missed = c.bound.misses(wide.low, wide.high)
+    return Judged(value, control, Verdict.FAIL if missed else Verdict.INCONCLUSIVE, "", rival)

@@ -17,8 +17,9 @@ LEDGER = ("ledger", "papers")
 ASIDE = ("engines",)
 # Files of the ledger that judge, store and list results: they do not affect the result of a trial.
 CORE = (
-    "__init__", "_claim", "_code", "_criteria", "_json", "_judge", "_cache", "_results", "_run", "_made_with",
-    "_package", "_papers", "_recorded", "_reach", "_remarks", "_side_by_side", "_skeleton",
+    "__init__", "_cache", "_claim", "_code", "_criteria", "_facts", "_intervals", "_json", "_judge", "_made_with",
+    "_package", "_papers", "_reach", "_recorded", "_register", "_rejudge", "_remarks", "_results", "_run",
+    "_side_by_side", "_skeleton",
 )  # fmt: skip
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

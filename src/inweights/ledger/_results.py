@@ -28,11 +28,12 @@ class Entry:
 
     - `why`: the reason for a verdict that is neither PASS nor FAIL. `broken`: the claim's program raised an error.
     - `trials`: the number of trials with a result. For each of them: `seen`, the values and the controls (the mean, if
-      a trial has many units); `plots`, its curves; `told`, further measurements that no verdict depends on.
+      a trial has many units); `rivals`, the values under a rival explanation; `plots`, its curves; `told`, further
+      measurements that no verdict depends on.
     - `program`: a hash of the claim's program; `models`: of the trained models that it uses; `below`: of the code below
       the ledger that it reaches; `judge`: of the code that derives verdicts.
     - `made_with`: versions and hardware of its trials; several, if they ran on several machines.
-    - `changes`: the number of changes of its criteria at the time of the run.
+    - `registered`: the hash of what was registered of the claim at the time of the run.
     """
 
     id: str
@@ -52,7 +53,8 @@ class Entry:
     below: str = ""
     judge: str = ""
     made_with: list[dict[str, str]] = field(default_factory=list)
-    changes: int = 0
+    registered: str = ""
+    rivals: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def claim(self) -> Claim:
@@ -62,7 +64,7 @@ class Entry:
     @property
     def loose(self) -> bool:
         """Whether a control did not fail, or a measured value is not a number."""
-        return any(j.why for j in self.quantities.values())
+        return any(j.loose for j in self.quantities.values())
 
     @property
     def stale(self) -> str:
@@ -76,7 +78,7 @@ class Entry:
             return "the trained models have changed since"
         if self.judge != judging():
             return "the judge has changed since"
-        decided = self.verdict in (Verdict.PASS, Verdict.FAIL)
+        decided = self.verdict not in (Verdict.INCONCLUSIVE, Verdict.NOT_RUN)
         if self.criteria != asked(needed) or (decided and self.trials != needed.seeds):
             return "the criteria have changed since"
         return "it is of a quick run" if self.quick else ""

@@ -15,9 +15,10 @@ from inweights._errors import InputError
 from inweights.ledger._cache import Kept, key, read, write
 from inweights.ledger._claim import CLAIMS, Claim
 from inweights.ledger._code import below, judging, models, program
-from inweights.ledger._criteria import changes, criteria
-from inweights.ledger._judge import Verdict, judge
+from inweights.ledger._criteria import criteria
+from inweights.ledger._judge import Judged, Verdict, judge
 from inweights.ledger._made_with import made_with
+from inweights.ledger._register import registration
 from inweights.ledger._results import Entry, asked
 from inweights.ledger._trial import NotHereError, Trial, UnmetError
 
@@ -99,7 +100,7 @@ def run_claims(
     - `after`: called after each trial.
     """
     needed = criteria()
-    jobs = [Job.of(c, Trial(seed, quick, device, train)) for c in claims for seed in range(needed[c.id].seeds)]
+    jobs = [Job.of(c, Trial(seed, quick, device, train)) for c in claims for seed in needed[c.id].trials]
     kept: dict[str, dict[int, Kept]] = {c.id: {} for c in claims}
     for job, one in results(jobs):
         kept[job.id][job.trial.seed] = one
@@ -118,7 +119,7 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
         trials = [Kept.of(None, "broken", why, t.seconds) for t in trials]
     about: dict[str, Any] = {
         "criteria": asked(needed),
-        "changes": sum(c.claim == id for c in changes()),
+        "registered": registration(CLAIMS[id]),
         "trials": len(there),
         "quick": quick,
         "seconds": sum(t.seconds for t in trials),
@@ -129,6 +130,7 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
             )
             for name in (there[0].quantities if there else ())
         },
+        "rivals": {name: [mean(t.rivals[name]) for t in there] for name in (there[0].rivals if there else ())},
         "program": program(CLAIMS[id].measure),
         "models": models(CLAIMS[id].models),
         "below": below(CLAIMS[id].measure),
@@ -153,22 +155,30 @@ def entry(id: str, trials: list[Kept], *, quick: bool) -> Entry:
                 )
                 for name in there[0].quantities
             },
+            {name: [t.rivals[name] for t in there] for name in there[0].rivals},
         )
     except (ValueError, KeyError) as error:  # the measured quantities do not match the criteria
         return Entry(id, Verdict.NOT_RUN, why=f"{type(error).__name__}: {error}", broken=True, **about)
-    why = "; ".join(f"{name}: {j.why}" for name, j in judged.items() if j.why)
-    if verdict is Verdict.INCONCLUSIVE and not why:
-        straddled = [n for n, j in judged.items() if j.verdict is Verdict.INCONCLUSIVE]
-        why = f"the interval of {', '.join(straddled)} straddles the bound"
+    why = explained(verdict, judged)
     if len(there) < len(trials):  # the measurements are reported, but too few trials allow no verdict
         lacking = next(t.message for t in trials if t.outcome == "not here")
         verdict, why = Verdict.INCONCLUSIVE, f"{len(there)} of {len(trials)} trials: {lacking}"
     return Entry(id, verdict, judged, why=why, **about)
 
 
+def explained(verdict: Verdict, judged: dict[str, Judged]) -> str:
+    """The reason for a verdict, as far as it follows from the numbers; empty for PASS and FAIL."""
+    why = "; ".join(f"{name}: {j.why}" for name, j in judged.items() if j.why)
+    if verdict is Verdict.INCONCLUSIVE and not why:
+        straddled = [n for n, j in judged.items() if j.verdict is Verdict.INCONCLUSIVE]
+        return f"the interval of {', '.join(straddled)} straddles the bound"
+    return why
+
+
 def _whole(one: Kept, other: Kept) -> bool:
-    """Whether a trial has the same quantities and controls as another one, none of them empty."""
+    """Whether a trial has the same quantities, controls and rivals as another one, none of them empty."""
     alike = {name: c is None for name, (_, c) in one.quantities.items()} == {
         name: c is None for name, (_, c) in other.quantities.items()
     }
-    return alike and all(v and (c is None or c) for v, c in one.quantities.values())
+    alike = alike and set(one.rivals) == set(other.rivals)
+    return alike and all(one.rivals.values()) and all(v and (c is None or c) for v, c in one.quantities.values())

@@ -1,4 +1,4 @@
-"""The syntax tree of a definition as plain values, without comments, docstrings and module names."""
+"""The syntax tree of a definition as plain values, without comments, docstrings, and names of modules and locals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from inweights.ledger._package import COMPREHENSIONS, Function, Package, Place, bound, imports, stands_alone
+from inweights.ledger._package import COMPREHENSIONS, Package, Place, bound, imports, stands_alone
 
 WITH_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *COMPREHENSIONS)
 
@@ -38,15 +38,17 @@ class Read:
 
 @dataclass
 class _Scope:
-    """The names bound inside a definition, and those among them that are imported there."""
+    """The names bound inside a definition, those among them that are imported there, and arguments."""
 
     names: set[str]
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)
     of_a_class: bool = False
+    arguments: frozenset[str] = frozenset()
 
 
 class Reader:
-    """Parses definitions of a module. Modules are numbered in order of appearance: their names are not hashed."""
+    """Parses definitions of a module. Modules and local variables are numbered in order of appearance: their names are
+    not hashed. Names of arguments are, as calls may use them."""
 
     def __init__(self, package: Package, module: str) -> None:
         self.package, self.module = package, module
@@ -55,10 +57,15 @@ class Reader:
         self.attributes: set[str] = set()
         self.texts = False
         self._modules: dict[str, int] = {}
+        self._locals: dict[tuple[int, str], int] = {}
+        self._fixed: set[str] = set()
+        self._known: dict[ast.AST, _Scope] = {}
         self._scopes: list[_Scope] = []
         self._silent = False
 
     def read(self, label: str, statements: Sequence[ast.AST]) -> Read:
+        elsewhere = (n for s in statements for n in ast.walk(s) if isinstance(n, ast.Nonlocal | ast.Global))
+        self._fixed = {name for node in elsewhere for name in node.names}
         own = digest((label, self.tree(list(statements))))
         return Read(own, tuple(sorted(self.uses)), tuple(sorted(self.entered)), frozenset(self.attributes), self.texts)
 
@@ -73,6 +80,8 @@ class Reader:
             self.attributes.add(node.attr)
         if isinstance(node, ast.Name) and node.id == "__file__":
             self.texts = True
+        if isinstance(node, ast.Name) and (number := self._local(node.id)) is not None:
+            return "Local", number, type(node.ctx).__name__
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
             return self._named(node)
         if isinstance(node, ast.Constant) and "." in str(node.value) and node.value in self.package.modules:
@@ -137,6 +146,14 @@ class Reader:
                 return None
         return self.package.find(self.module, node.id)
 
+    def _local(self, name: str) -> int | None:
+        """The number of a local variable; None for any other name, and for arguments."""
+        for k, scope in enumerate(reversed(self._scopes)):
+            if name in scope.names and not (scope.of_a_class and k):
+                free = scope.of_a_class or name in scope.imported or name in scope.arguments or name in self._fixed
+                return None if free else self._locals.setdefault((id(scope), name), len(self._locals))
+        return None
+
     def root(self, node: ast.AST) -> Place | None:
         """The object that a statement changes: `TASKS` in `TASKS["name"] = …`, `TASKS("name")(…)`, `TASKS.enter(…)`."""
         while True:
@@ -195,13 +212,17 @@ class Reader:
     def _inside(self, node: Any) -> Iterator[None]:
         if isinstance(node, COMPREHENSIONS):
             scope = _Scope(bound([g.target for g in node.generators]))
-        elif isinstance(node, ast.Lambda):
-            scope = _Scope({a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)})
         else:
-            scope = _Scope(bound(node.body), dict(imports(node.body)), isinstance(node, ast.ClassDef))
-            if isinstance(node, Function):
-                scope.names |= {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
-        self._scopes.append(scope)
+            given = [] if isinstance(node, ast.ClassDef) else ast.walk(node.args)
+            arguments = frozenset(a.arg for a in given if isinstance(a, ast.arg))
+            if isinstance(node, ast.Lambda):
+                scope = _Scope(set(arguments), arguments=arguments)
+            else:
+                names = bound(node.body) | arguments
+                scope = _Scope(names, dict(imports(node.body)), isinstance(node, ast.ClassDef), arguments)
+        self._scopes.append(
+            self._known.setdefault(node, scope)
+        )  # a comprehension is entered once for each of its parts
         yield
         self._scopes.pop()
 

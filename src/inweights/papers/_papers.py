@@ -9,7 +9,13 @@ from inweights.ledger import CLAIMS, Claim, Paper
 
 HERE = Path(__file__).parent
 DHERIN = Paper(
-    "dherin", "Learning without training", "Dherin et al.", "2507.16003", 2025, HERE / "learning_without_training"
+    "dherin",
+    "Learning without training",
+    "Dherin et al.",
+    "2507.16003",
+    2025,
+    HERE / "learning_without_training",
+    "v4",
 )
 INNOCENTI = Paper(
     "innocenti",
@@ -26,6 +32,7 @@ GOLDWASER = Paper(
     "2511.17864",
     2025,
     HERE / "modern_blocks",
+    "v3",
 )
 MAZZAWI = Paper(
     "mazzawi", "Transmuting prompts into weights", "Mazzawi et al.", "2510.08734", 2025, HERE / "transmuting"

@@ -81,9 +81,11 @@ class Strip:
         }
         if controls is not None:
             columns["control"] = controls, judged.control if judged else None
+        if name in entry.rivals:
+            columns["rival"] = entry.rivals[name], judged.rival if judged else None
         if criterion is None:
             return cls(name, columns, {})
-        bounds = {"value": _edges(criterion.bound), "control": _edges(criterion.control)}
+        bounds = {"value": _edges(criterion.bound), "control": _edges(criterion.control), "rival": []}
         return cls(name, columns, {column: bounds[column] for column in columns})
 
     def numbers(self) -> list[float]:
@@ -98,7 +100,7 @@ class Strip:
         wide = bool(sizes) and max(sizes) / min(sizes) > 100 and min(numbers) >= 0
         floor = min(sizes) / 10 if wide else -math.inf  # a logarithmic scale has no zero
         for at, (column, (values, result)) in enumerate(self.columns.items()):
-            colour = COLOURS["blue" if column == "value" else "orange"]
+            colour = COLOURS[{"value": "blue", "control": "orange"}.get(column, "green")]
             near = [at + 0.3 * (k - (len(values) - 1) / 2) / max(1, len(values) - 1) for k in range(len(values))]
             axes.plot(near, [max(v, floor) for v in values], linestyle="none", color=colour,
                       marker="o" if column == "value" else "s", markersize=5, markerfacecolor="none")  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,16 +27,20 @@ class Network(Classical):
     Networks are initialised like torch's linear layers, from `seed`, one for each prompt of the batch; every prefix
     starts from the same initial weights. Many networks are trained at once by batched products, with explicit
     gradients.
+
+    - `batch`: the number of examples of a step, drawn with replacement; 0: all of them. The paper has batches of 10 and
+      5,000 steps.
     """
 
     hidden: int = 100
     steps: int = 100
     rate: float = 5e-3
+    batch: int = 0
     seed: int = 0
 
     def check(self, problems: Problems) -> None:
-        for name, value in (("hidden", self.hidden), ("steps", self.steps)):
-            problems.unless(value >= 1, f"`{name}` is {value}, but must be at least 1.")
+        for name, value, least in (("hidden", self.hidden, 1), ("steps", self.steps, 1), ("batch", self.batch, 0)):
+            problems.unless(value >= least, f"`{name}` is {value}, but must be at least {least}.")
         problems.unless(self.rate > 0, f"`rate` is {self.rate}, but must be above 0.")
 
     def start(self, xs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -50,14 +55,18 @@ class Network(Classical):
             draw.uniform(1, 1, low=-high, high=high),
         )
 
-    @torch.no_grad()
     def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+        return self.predict_after(xs, ys, range(1, xs.shape[1]), queries)
+
+    @torch.no_grad()
+    def predict_after(self, xs: Tensor, ys: Tensor, after: Sequence[int], queries: Tensor | None = None) -> Tensor:
+        """The same after selected numbers of examples, ascending; 0 elsewhere."""
         batch, points, _ = xs.shape
         inputs, asked = (pad(v, (0, 1), value=1.0) for v in (xs, xs if queries is None else queries))
         layers, labels = self.start(xs), ys.to(xs.dtype).unsqueeze(-1)
         # Sorted by length, so that prefixes in a batch have about equal lengths. Without examples the prediction is 0.
-        prompts = torch.arange(batch, device=xs.device).repeat(points - 1)
-        lengths = torch.arange(1, points, device=xs.device).repeat_interleave(batch)
+        prompts = torch.arange(batch, device=xs.device).repeat(len(after))
+        lengths = torch.tensor(list(after), device=xs.device).repeat_interleave(batch)
         result = xs.new_zeros(batch, points)
         together = TOGETHER if xs.device.type == "cpu" else 2**14
         for at in range(0, len(prompts), together):
@@ -76,7 +85,13 @@ class Network(Classical):
         W, v, b = layers
         mean, square = torch.zeros_like(flat), torch.zeros_like(flat)
         weight = 2 * share.to(X.dtype).unsqueeze(-1)
+        whole, lengths = (X, y), (share > 0).sum(1, keepdim=True)
         for step in range(1, self.steps + 1):
+            if self.batch:
+                chosen = Draw(self.seed, step, len(share), device=share.device).uniform(self.batch)
+                at = (chosen * lengths).long().unsqueeze(-1)
+                X, y = (each.gather(1, at.expand(-1, -1, each.shape[-1])) for each in whole)
+                weight = X.new_full((1, 1, 1), 2 / self.batch)
             H = torch.bmm(X, W).relu_()
             error = (H * v).sum(-1, keepdim=True).add_(b).sub_(y).mul_(weight)
             torch.bmm(error.mT, H, out=dv)

@@ -10,6 +10,7 @@ from inweights.lab.tasks._task import Task as Task
 from inweights.lab.tasks.classes import Logistic as Logistic
 from inweights.lab.tasks.classes import Sign as Sign
 from inweights.lab.tasks.composition import Composition as Composition
+from inweights.lab.tasks.covariance import Conditioned as Conditioned
 from inweights.lab.tasks.covariance import Rotated as Rotated
 from inweights.lab.tasks.covariance import Skewed as Skewed
 from inweights.lab.tasks.dynamics import Dynamics as Dynamics

@@ -1,7 +1,7 @@
-"""Linear regression on anisotropic inputs, with a fixed, randomly rotated covariance.
+"""Linear regression on anisotropic inputs, with a randomly rotated covariance: a fixed one, or one for each prompt.
 
-The rotation depends only on `which`, not on the seed of the prompts: tests of a model need the covariance that it was
-trained on.
+A fixed rotation depends only on `which`, not on the seed of the prompts: tests of a model need the covariance that it
+was trained on.
 """
 
 from __future__ import annotations
@@ -78,3 +78,24 @@ class Rotated(Turned):
 
     def prior(self, draw: Draw, xs: Tensor) -> Tensor:
         return (draw.normal(self.dims) / self.roots(draw)) @ self._axes(self._fixed(draw.device, draw.dtype)).T
+
+
+@TASKS("conditioned")
+@dataclass(frozen=True, kw_only=True)
+class Conditioned(Linear):
+    """Inputs with a covariance of their own for each prompt: half of its eigenvalues are `condition` times the others,
+    their mean is 1, and the axes are drawn anew; `w ~ N(0, I)`: Fu et al. 2023. No model can learn the covariance."""
+
+    dims: int = 6
+    condition: float = 100.0
+
+    def check(self, problems: Problems) -> None:
+        super().check(problems)
+        problems.unless(self.dims % 2 == 0, f"`dims` is {self.dims}, but must be even.")
+        problems.unless(self.condition >= 1, f"`condition` is {self.condition}, but must be at least 1.")
+
+    def inputs(self, draw: Draw, points: int) -> Tensor:
+        half = self.dims // 2
+        values = constants((self.condition,) * half + (1.0,) * half, draw)
+        roots = (values / values.mean()).sqrt()
+        return (draw.normal(points, self.dims) * roots) @ rotations(draw, self.dims).mT

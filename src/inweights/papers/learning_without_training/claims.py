@@ -170,7 +170,10 @@ def frobenius(matrices: Tensor) -> Tensor:
     return torch.linalg.matrix_norm(matrices)
 
 
-@claim("dherin-family", DHERIN, "Note 002 on Theorem 2.2", exact=True, cost=(0.5, 1))
+@claim(
+    "dherin-family", DHERIN, "Note 002 on Theorem 2.2", exact=True, cost=(0.5, 1),
+    aside="(W ΔA) vᵀ A(x) is W ΔA if vᵀA(x) = 1, so that by algebra nothing but PASS could come out",
+)  # fmt: skip
 def family(trial: Trial) -> Measurement:
     """Every (W ΔA) vᵀ with vᵀA(x) = 1 replaces the context too, for any such v.
 
@@ -190,7 +193,10 @@ def family(trial: Trial) -> Measurement:
     return Measurement({"error": (errors, controls)})
 
 
-@claim("dherin-scalar", DHERIN, "Note 002 on Theorem 2.2, the picture in one dimension", exact=True, cost=(0.5, 0.5))
+@claim(
+    "dherin-scalar", DHERIN, "Note 002 on Theorem 2.2, the picture in one dimension", exact=True, cost=(0.5, 0.5),
+    aside="the theorem in one dimension, where it is a division, so that by algebra nothing but PASS could come out",
+)  # fmt: skip
 def scalar(trial: Trial) -> Measurement:
     """In one dimension the update is the relative change of the contextual layer's output, times the weight.
 

@@ -111,7 +111,7 @@ def kernel_regression(trial: Trial) -> Measurement:
 
 @claim(
     "note-robust", NOTES, "004, section 5.1", cost=(10, 30), needs=("ridge-2", "ridge-0.5"),
-    aside="the noise of the contexts is normal, for which ridge regression is Bayes' answer, so that it can only fail",
+    aside="undecidable: the note names no estimator, and for normal noise, of its contexts, ridge regression is Bayes'",
 )  # fmt: skip
 def robust_estimator(trial: Trial) -> Measurement:
     """On contexts with much noise, a transformer becomes a robust estimator.

@@ -24,7 +24,8 @@ def factors(trial: Trial) -> Measurement:
     """Tokens are removed from the front of the context by W_i = W_{i−1} + h_i W_{i−2} A_i.
 
     Measured: for each prompt the largest difference of T_{W_i}(c_{i+1}…c_n, x) from T(C, x) over all i; W_{−1} is taken
-    as W_0. The note continues with “= W_{i−1} (1 + h_i A_i)”, which is a different matrix, and the correct one.
+    as W_0. `corrected`: the same with W_{i−1} in place of W_{i−2}; the note continues with “= W_{i−1} (1 + h_i A_i)”,
+    which says that.
 
     Control: the correct factors in the opposite order.
 
@@ -32,15 +33,16 @@ def factors(trial: Trial) -> Measurement:
     """
     block, contexts, queries = block_and_prompts(trial, trial.size(5, 50))
     W0 = block.get_parameter(block.input_controls[0]).detach()
-    errors, controls = [], []
+    errors, right, controls = [], [], []
     for context, query in zip(contexts, queries, strict=True):
         each = token_factors(block, context, query)
         path = [W0, W0]
         for factor in each:
             path.append(path[-1] + path[-2] @ factor - path[-2])
         errors.append(peeling_error(block, context, query, path[2:]))
+        right.append(peeling_error(block, context, query, products(W0, each)))
         controls.append(peeling_error(block, context, query, products(W0, each[::-1])))
-    return Measurement({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls), "corrected": (right, controls)})
 
 
 @claim("note-index", NOTES, "000, Proposition 3.1", exact=True, cost=(2, 10))
@@ -48,7 +50,8 @@ def index(trial: Trial) -> Measurement:
     """The weights after i tokens are W_i = W_{i−1} − h ∇L_i(W_{i−1}), where the loss L_i contains the effect of token i
     + 1.
 
-    Measured: for each prompt the largest difference of T_{W_i}(x) from T(c_1…c_i, x), i from 1 to n − 1.
+    Measured: for each prompt the largest difference of T_{W_i}(x) from T(c_1…c_i, x), i from 1 to n − 1. `corrected`:
+    the same with L_i at W_i, as the note has it two lines below.
 
     Control: losses with an index shifted by two.
 
@@ -56,15 +59,16 @@ def index(trial: Trial) -> Measurement:
     """
     block, contexts, queries = block_and_prompts(trial, trial.size(5, 50))
     h = block.joint(contexts[:, :0], queries).read.detach().square().sum(-1).reciprocal()
-    errors, controls = (
+    right, errors, controls = (
         [descent_error(block, c, x, float(r), shift) for c, x, r in zip(contexts, queries, h, strict=True)]
-        for shift in (1, 2)
+        for shift in (0, 1, 2)
     )
-    return Measurement({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls), "corrected": (right, controls)})
 
 
 @claim(
-    "note-underdetermined", NOTES, "001, after Theorem 2.2", exact=True, cost=(1, 5), repeats="dherin-family"
+    "note-underdetermined", NOTES, "001, after Theorem 2.2", exact=True, cost=(1, 5),
+    aside="both parts are linear algebra, as are dherin-family and dherin-minimum-norm",
 )  # fmt: skip
 def underdetermined(trial: Trial) -> Measurement:
     """The condition on the update, ΔW A(x) = W ΔA, is underdetermined; the update of rank 1 is its solution of least

@@ -25,45 +25,22 @@ def construction(trial: Trial) -> Measurement:
     preconditioned by A, one step for each layer.
 
     Measured: the distance of the implicit weights of 1, 2 and 3 layers, measured with all unit vectors as queries, from
-    those of the descent, relative to their norm.
+    those of the descent, relative to their norm. `transposed`: the same with descent preconditioned by Aᵀ, which is the
+    corrected form; for these A and for symmetric ones.
 
     Control: descent preconditioned by the identity, with the step size closest to A.
 
     Settings: 5 dimensions, 20 normal examples, 64 or 512 prompts, float64; A are random and not symmetric; the lemma
-    does not require symmetry. Also measured: the same for symmetric ones. What the layers do compute is
-    ahn-construction-corrected.
-    """
-    sample = prompts(trial, Linear(dims=D), trial.size(64, 512), N)
-    general, symmetric = preconditioners(trial)
-    plain = identity_part(general)
-    errors, controls, of_symmetric = (
-        apart_from_descent(sample, of, by) for of, by in ((general, general), (general, plain), (symmetric, symmetric))
-    )
-    return Measurement({"error": (errors, controls)}, reported={"where A is symmetric": of_symmetric.max().item()})
-
-
-@claim(
-    "ahn-construction-corrected", AHN, "Lemma 1, transposed", exact=True, cost=(1, 1), repeats="ahn-construction"
-)  # fmt: skip
-@torch.no_grad()
-def construction_corrected(trial: Trial) -> Measurement:
-    """With those weights, layers of linear self-attention compute gradient descent preconditioned by the transpose of
-    A, which is A itself if A is symmetric.
-
-    Measured: the distance of the implicit weights of 1, 2 and 3 layers, measured with all unit vectors as queries, from
-    those of the descent, relative to their norm; for symmetric A and for A that are not.
-
-    Control: descent preconditioned by the identity, with the step size closest to A.
-
-    Settings: as for ahn-construction, which this claim corrects.
+    does not require symmetry.
     """
     sample = prompts(trial, Linear(dims=D), trial.size(64, 512), N)
     both = preconditioners(trial)
-    errors, controls = (
+    errors, controls = (apart_from_descent(sample, both[0], by) for by in (both[0], identity_part(both[0])))
+    right, wrong = (
         torch.cat([apart_from_descent(sample, of, by) for of, by in zip(both, each, strict=True)])
         for each in ([a.mT for a in both], [identity_part(a) for a in both])
     )
-    return Measurement({"error": (errors, controls)})
+    return Measurement({"error": (errors, controls), "transposed": (right, wrong)})
 
 
 def preconditioners(trial: Trial) -> tuple[Tensor, Tensor]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from inweights.folding import Batch, Card, Examples, Fold, Frame, Part, Rule, is_right, parts_of, solve_blocks
+from inweights.folding import Batch, Card, Examples, Fold, Frame, Rule, is_right, solve_blocks
 from inweights.models import Model
 from inweights.papers.transmuting._words import Task
-from inweights.running import full_precision, sample
-from inweights.theory import Update, exchanged
+from inweights.running import sample
+from inweights.theory import Update
 
 RIDGE = 0.3
 """The default penalty of `inweights.folding`; without one, Z of a few tokens has no inverse."""
@@ -86,89 +83,6 @@ def randomised(fold: Fold, names: Collection[str], generator: torch.Generator) -
     """The same patch with random updates of equal rank and norm in place of those of some matrices."""
     updates = {name: u.random_like(generator) if name in names else u for name, u in fold.updates.items()}
     return Fold(updates, Card(), fold.model)
-
-
-# --- a vector and matrices: Equation 8 and Theorem 3.1 ---------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Thoughts:
-    """Thought matrices, as the changed matrices by name; thought vectors, by the name of the module that they are added
-    to, as a bias is."""
-
-    matrices: dict[str, Tensor] = field(default_factory=dict)
-    vectors: dict[str, Tensor] = field(default_factory=dict)
-
-    @contextmanager
-    def applied(self, model: Model) -> Iterator[None]:
-        with ExitStack() as stack:
-            stack.enter_context(exchanged(model.model, self.matrices))
-            for name, vector in self.vectors.items():
-                stack.callback(_biased(model.model.get_submodule(name), vector))
-            yield
-
-
-def _biased(module: nn.Module, vector: Tensor) -> Callable[[], None]:
-    return module.register_forward_hook(lambda _, args, out: out + vector).remove
-
-
-@contextmanager
-def _at_entries(net: nn.Module, parts: Sequence[Part], see: Callable[[Part, Tensor, Tensor], None]) -> Iterator[None]:
-    """While active, `see` is called for every block with the stream after attention and the input of the MLP."""
-
-    def hook(part: Part) -> Callable[..., None]:
-        def entered(module: nn.Module, args: tuple[Tensor, ...], out: Tensor) -> None:
-            see(part, args[0], out)
-
-        return entered
-
-    with ExitStack() as stack:
-        for part in parts:
-            stack.callback(net.get_submodule(part.entry).register_forward_hook(hook(part)).remove)
-        yield
-
-
-def as_written(model: Model, examples: Examples, step: float = 1.0) -> Thoughts:
-    """Algorithm 1: for each block, on the output of the patched blocks before it, the thought vector, which is the mean
-    of δ, and the thought matrices `W M`, where `M` has the smallest norm among the minimisers of `Σ ‖M a − δ‖²` over
-    the tokens; both multiplied by `step`.
-
-    For the vector, δ is the difference of the stream after attention with and without the context; for the matrices,
-    that of the MLP's input `a`, which is the stream after a norm."""
-    net: Any = model.model
-    parts = [part for part in parts_of(model) if not part.reason]
-    frame, batch = examples.frame, examples.batch(list(range(len(examples))))
-    ahead = len(frame.before)
-    prefix = torch.tensor([[*frame.before, *frame.folded]], device=batch.ids.device).expand(len(examples), -1)
-    counts = _every_token(batch)[:, ahead:] > 0
-    full: dict[str, tuple[Tensor, Tensor]] = {}
-    made = Thoughts()
-
-    def note(part: Part, stream: Tensor, read: Tensor) -> None:
-        full[part.name] = stream[:, prefix.shape[1] :][counts], read[:, prefix.shape[1] :][counts]
-
-    with torch.no_grad(), full_precision(model.model), ExitStack() as changed:
-        with _at_entries(net, parts, note):
-            net.base_model(input_ids=torch.cat([prefix, batch.ids[:, ahead:]], 1), use_cache=False)  # no logits
-
-        def think(part: Part, stream: Tensor, read: Tensor) -> None:
-            assert part.last is not None
-            wanted, wanted_read = full[part.name]
-            a = read[:, ahead:][counts]
-            M = step * torch.linalg.lstsq(a, wanted_read - a, driver="gelsd").solution.mT
-            new = {}
-            for c in part.inputs:
-                W = net.get_parameter(c.name).detach()
-                new[c.name] = W + (M.mT @ W if c.transposed else W @ M)
-            module, vector = part.last.name.rpartition(".")[0], step * (wanted - stream[:, ahead:][counts]).mean(0)
-            changed.enter_context(exchanged(net, new))
-            changed.callback(_biased(net.get_submodule(module), vector))
-            made.matrices.update(new)
-            made.vectors[module] = vector
-
-        with _at_entries(net, parts, think):
-            net.base_model(input_ids=batch.ids, use_cache=False)
-    return made
 
 
 # --- evaluation ------------------------------------------------------------------------------------------

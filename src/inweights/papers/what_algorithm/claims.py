@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from inweights.lab.predictors import OLS, LinearPredictor, Predictor, Ridge, moments
+from inweights.lab.predictors import OLS, SGD, LinearPredictor, Nearest, Predictor, Ridge, moments
 from inweights.lab.tasks import Linear, Sample, Scaled
 from inweights.lab.training import build
 from inweights.ledger import Measurement, Plot, Trial, claim
@@ -38,10 +38,12 @@ class Step(LinearPredictor):
 
 
 PHASES: dict[str, list[LinearPredictor]] = {
-    "one gradient step": [Step(rate=0.01 * r) for r in range(1, 11)],
-    "ridge": [Ridge(penalty=p) for p in (0.1, 0.5, 1.0)],  # the paper's
+    "one gradient step": [Step(rate=r) for r in (0.01, 0.02)],
+    "ridge": [Ridge(penalty=p) for p in (0.1, 0.5)],
     "least squares": [OLS()],
 }
+"""The paper's candidates for the three phases; it also has one pass of SGD and nearest neighbours, no phase."""
+OTHERS: list[Predictor] = [SGD(rate=0.01), SGD(rate=0.03), Nearest()]
 
 
 @claim("akyurek-sherman-morrison", AKYUREK, "Theorem 2", exact=True, cost=(2, 4))
@@ -126,8 +128,9 @@ def ridge(trial: Trial) -> Measurement:
     """On labels with noise, a transformer predicts like ridge regression with the penalty σ²/τ², which is
     Bayes-optimal.
 
-    Measured: for each σ and τ, whether the penalty with predictions closest to the decoder's after 1 to d − 1 examples,
-    on average, is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷.
+    Measured: for each σ and τ, after 1 to d − 1 examples, on average: `hits`, whether the penalty with predictions
+    closest to the decoder's is σ²/τ² or next to it on a grid of powers of 2, from 2⁻⁷ to 2⁷; `distance`, the squared
+    difference from the predictions with σ²/τ² itself, divided by d, for the σ and τ where it is largest.
 
     Control: on the same prompts, a decoder of 2 layers trained without noise; where τ is not 1, the one trained with
     the same noise and τ = 1.
@@ -137,6 +140,7 @@ def ridge(trial: Trial) -> Measurement:
     """
     hits: list[float] = []
     controls: list[float] = []
+    far: dict[int, list[float]] = {id(hits): [], id(controls): []}
     reported: dict[str, float] = {}
     for name, (noise, spread) in RIDGES.items():
         wanted = (noise / spread) ** 2
@@ -147,9 +151,11 @@ def ridge(trial: Trial) -> Measurement:
             away = [apart(own, r) for r in ridges]
             best = PENALTIES[nearest(away)]
             into.append(float(wanted / 2.01 < best < wanted * 2.01))
+            far[id(into)].append(away[PENALTIES.index(wanted)])
             whose = f"σ = {noise:g}, τ = {spread:g}" + (", control" if into is controls else "")
-            reported |= {f"penalty at {whose}": best, f"distance to it at {whose}": min(away)}
-    return Measurement({"hits": (hits, controls)}, reported=reported)
+            reported |= {f"penalty at {whose}": best, f"distance to σ²/τ² at {whose}": far[id(into)][-1]}
+    distance = max(far[id(hits)]), max(far[id(controls)])
+    return Measurement({"hits": (hits, controls), "distance": distance}, reported=reported)
 
 
 @claim("akyurek-phases", AKYUREK, "Section 4.3, Figure 3", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(4, 25))
@@ -162,8 +168,9 @@ def phases(trial: Trial) -> Measurement:
     Control: the same decoders before their training.
 
     Settings: d = 5, width 40, 1, 2, 4 and 8 layers (the paper: d = 8 and 16, the best width for each depth), 1 to d − 1
-    examples; one step on the sum of squares at the best of ten rates from 0.01 to 0.1, ridge regression at the best of
-    the penalties 0.1, 0.5 and 1.
+    examples; one step on the sum of squares at the better of the paper's rates, 0.01 and 0.02, ridge regression at the
+    better of its penalties, 0.1 and 0.5. Also measured: whether its other candidates, one pass of SGD or the three
+    nearest neighbours, are closer than these.
     """
     sample = Linear(dims=DIMS).sample(trial.draw(trial.size(512, 4096)), DIMS)
     theirs = [answers(sample, *each) for each in PHASES.values()]
@@ -183,6 +190,12 @@ def phases(trial: Trial) -> Measurement:
     plot = Plot("Which algorithm is nearest", "layers", "squared difference / d", DEPTHS, lines, log="xy")
     which, control = ([nearest(away) for away in each] for each in (trained, untrained))
     reported = {f"nearest at {d} layers": float(i) for d, i in zip(DEPTHS, which, strict=True)}
+    for depth, away in zip(DEPTHS, trained, strict=True):
+        (own,) = answers(sample, trial.trained(f"depth-{depth}"))
+        reported[f"distance to the nearest, {depth} layers"] = min(away)
+        reported[f"distance to SGD or neighbours, {depth} layers"] = min(
+            apart(own, a) for a in answers(sample, *OTHERS)
+        )
     return Measurement(
         {"order": (float(all_in_order(which)), float(all_in_order(control)))}, plot=plot, reported=reported
     )

@@ -3,3 +3,4 @@
 # The order is that of the claims in the paper.
 # isort: off
 from inweights.papers.what_can import claims as claims
+from inweights.papers.what_can import rivals as rivals

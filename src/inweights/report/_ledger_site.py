@@ -1,0 +1,147 @@
+"""The ledger as a static site: an index to sort and filter, one page for each claim; readable without scripts.
+
+Its sources are the record, the facts, and `docs/registration`; nothing on it is written by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+
+from inweights._files import write_atomic
+from inweights._read import CONFIG_LIMIT, read_toml
+from inweights.ledger import CLAIMS, Entry, Facts, Registered, Stratum, Verdict, facts, registered
+from inweights.papers import load_all, recorded
+from inweights.report._claims import counted, interval, measured
+from inweights.report._ledger_claim import claim_page
+from inweights.report._ledger_html import cells, document, table
+
+INTRO = (
+    "Each claim is a sentence of a paper as a program. A negative control, the same measurement where the sentence is "
+    "false, decides the verdict; a rival explanation, something else that would produce the same result, decides what "
+    "it is evidence of. Verdicts are counted in strata and never added across them."
+)
+MEANINGS = {
+    Verdict.PASS: "the sentence holds at the stated scale, and the negative control fails",
+    Verdict.FAIL: "the sentence does not hold at the stated scale",
+    Verdict.HOLDS_NOT_DIAGNOSTIC: "it holds, and so does a rival explanation",
+    Verdict.ERRATUM: "it fails as written, by an index, a transpose or an edge case, and holds when that is corrected",
+    Verdict.INCONCLUSIVE: "the interval straddles the bound, a precondition did not hold, or the control did not fail",
+    Verdict.NOT_RUN: "something that the claim needs is missing, such as a training",
+}
+RESPOND = (
+    "Authors of a paper can respond to any claim: open an issue in the project's repository that names the claim, or a "
+    "pull request that adds the response to docs/registration/responses.toml. A response is shown on the claim's page "
+    "as it was written. Where it shows a fault, the criterion, the setting or the program is changed by a registered "
+    "entry that states the old verdict, the fault and what had been seen, and the claim is run again with new seeds."
+)
+SCRIPT = """
+const rows = [...document.querySelectorAll('#claims tbody tr')], form = document.getElementById('filter');
+form.hidden = false;
+const show = () => { const f = new FormData(form); let n = 0; rows.forEach(r => {
+  r.hidden = [...f].some(([k, v]) => v && r.dataset[k] !== v); n += !r.hidden; });
+  document.getElementById('shown').textContent = n + ' of ' + rows.length; };
+form.addEventListener('input', show); show();
+document.querySelectorAll('#claims th').forEach((th, i) => { th.tabIndex = 0; let down = 1;
+  const sort = () => { rows.sort((a, b) => down * a.cells[i].textContent.localeCompare(b.cells[i].textContent));
+    down = -down; rows.forEach(r => r.parentNode.append(r)); };
+  th.addEventListener('click', sort);
+  th.addEventListener('keydown', e => { if (e.key === 'Enter') sort(); }); });
+"""
+
+
+def write_site(docs: Path) -> None:
+    """Writes `docs/ledger` from the record and the registration, and removes pages of claims that are gone."""
+    for name, text in site(docs).items():
+        (docs / "ledger").mkdir(exist_ok=True)
+        write_atomic(docs / "ledger" / name, text)
+    for path in (docs / "ledger").glob("*.html"):
+        if path.stem not in ("index", "changes") and path.stem not in CLAIMS:
+            path.unlink()
+
+
+def site(docs: Path) -> dict[str, str]:
+    """The pages by file name."""
+    load_all()
+    entries, known = recorded(), facts()
+    history: dict[str, list[Registered]] = {}
+    for each in registered(docs / "registration"):
+        history.setdefault(each.claim, []).append(each)
+    path = docs / "registration" / "responses.toml"
+    answers = read_toml(path, "The file", limit=CONFIG_LIMIT) if path.is_file() else {}
+    pages = {"index.html": _index(entries, known), "changes.html": _changes(entries, history)}
+    for id, entry in entries.items():
+        curves = (docs / "claims" / f"{id}.png").is_file() and bool(entry.seen)
+        pages[f"{id}.html"] = claim_page(entry, known[id], history.get(id, []), answers.get(id, {}), curves=curves)
+    return pages
+
+
+def _index(entries: Mapping[str, Entry], known: Mapping[str, Facts]) -> str:
+    counts = counted(entries.values())
+    shown = [v for v in Verdict if any(v in each for each in counts.values())]
+    totals = [
+        cells(f"{stratum}: {Stratum(stratum).meaning}", *(str(each.get(v, "")) for v in shown))
+        for stratum, each in counts.items()
+    ]
+    rows = []
+    for id, entry in entries.items():
+        paper, stratum = entry.claim.paper, known[id].stratum
+        numbers = "; ".join(f"{name.replace('_', ' ')} {value}" for name, value, *_ in measured(entry))
+        link = f'<a href="{id}.html">{id}</a>' + (" (not counted)" if entry.claim.uncounted else "")
+        data = f'data-paper="{paper.key}" data-stratum="{stratum}" data-verdict="{entry.verdict}"'
+        rest = cells(
+            str(entry.verdict), stratum, paper.authors or paper.title, numbers, known[id].paper_value, bare=True
+        )
+        rows.append(f"<tr {data}><td>{link}</td>{rest}</tr>")
+    options = {
+        "paper": dict.fromkeys(e.claim.paper.key for e in entries.values()),
+        "stratum": dict.fromkeys(str(known[id].stratum) for id in entries),
+        "verdict": dict.fromkeys(str(e.verdict) for e in entries.values()),
+    }
+    choices = "".join(
+        f'<label>{name} <select name="{name}"><option value="">all</option>'
+        + "".join(f"<option>{escape(value)}</option>" for value in values)
+        + "</select></label> "
+        for name, values in options.items()
+    )
+    more = sum(bool(e.claim.uncounted) for e in entries.values())
+    header = ("claim", "verdict", "stratum", "paper", "measured", "the paper's value")
+    body = [
+        f"<p>{escape(INTRO)}</p>",
+        "<h2>Verdicts by stratum</h2>",
+        table(("stratum", *map(str, shown)), totals),
+        f"<p>{more} more claims are shown and not counted; their pages say why.</p>",
+        "<dl>" + "".join(f"<dt>{v}</dt><dd>{escape(text)}</dd>" for v, text in MEANINGS.items()) + "</dl>",
+        "<h2>Claims</h2>",
+        f'<form id="filter" hidden>{choices}<span id="shown"></span></form>',
+        table(header, rows, name="claims"),
+        '<p><a href="changes.html">All registered changes, with the verdicts before them</a></p>',
+        f"<h2>How an author can respond</h2><p>{escape(RESPOND)}</p>",
+        "<h2>How to cite</h2><p>CITATION.cff in the root of the repository has the citation of this software; cite the "
+        "commit and the hash of a claim's registration, which are on its page, for a verdict.</p>",
+        f"<script>{SCRIPT}</script>",
+    ]
+    return document("The ledger", body)
+
+
+def _changes(entries: Mapping[str, Entry], history: Mapping[str, list[Registered]]) -> str:
+    made = [each for changes in history.values() for each in changes if each.kind == "change"]
+    rows = []
+    for c in sorted(made, key=lambda each: (each.date, each.claim)):
+        entry = entries.get(c.claim)
+        new = "deleted" if entry is None else str(entry.verdict)
+        if entry is not None and entry.quantities:
+            new += ": " + "; ".join(f"{n} {interval(j.value)}" for n, j in entry.quantities.items())
+        link = f'<td><a href="{c.claim}.html">{c.claim}</a></td>' if entry else cells(c.claim, bare=True)
+        rows.append(
+            f"<tr>{link}{cells(c.date, c.old, c.reason, f'{c.was} → {c.now}', c.seen, c.seeds, new, bare=True)}</tr>"
+        )
+    header = ("claim", "date", "old verdict", "fault", "change", "seen before", "seeds", "verdict now")
+    lead = (
+        "Every change of a criterion, a control, a setting or a program since claims are registered by hash. Earlier "
+        "changes are in docs/registration/changes.toml; docs/registration/commits.json has, from the history of "
+        "commits, when each criterion was first committed, when a result of it was first recorded, and which criteria "
+        "were changed before and after that."
+    )
+    return document("Changes", [f"<p>{escape(lead)}</p>", table(header, rows), '<p><a href="index.html">index</a></p>'])
