@@ -54,8 +54,9 @@ def show_fidelity(result: Fidelity) -> None:
     if rows:
         table(("queries", "recovered [95%]", "KL to prompted, bare → folded", "same token", "controls"), rows)
     if result.turns:
-        shares = ", ".join(f"{t.name} {t.recovered}" for t in result.turns)
-        say(f"Recovered by turn, {result.turns[0].queries} conversations: {shares}.")
+        turns = [(t.name, str(t.recovered), f"{t.kl_bare:.4f} → {t.kl_folded:.4f}") for t in result.turns]
+        first = f"{result.turns[0].queries} conversations"
+        table((first, "recovered [95%]", "KL to prompted, bare → folded"), turns)
     if result.recall:
         _show_recall(result)
     if result.accuracy:
