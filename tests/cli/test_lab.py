@@ -267,3 +267,12 @@ def test_ctrl_c_saves_and_prints_how_to_resume(lab: Lab, tmp_path: Path) -> None
 def test_more_memory_than_there_is_ends_with_a_sentence(refused: Refused, tmp_path: Path) -> None:
     said = refused("train", "linear-5", "--set", "batch=100000000000", "--out", tmp_path / "m")
     assert said == "There is not enough memory for this: ask for less, e.g. a smaller batch, or fewer prompts.\n"
+
+
+def test_several_seeds_are_trained_at_once(lab: Lab, tmp_path: Path) -> None:
+    run = ["train", "lsa-1", "--seeds", "2", "--out", tmp_path / "out", "--set", "steps=3", "--set", "batch=4"]
+    found = json.loads(lab(*run, "--set", "seed=2", "--json").stdout)
+    assert [each["seed"] for each in found["seeds"]] == [2, 3]
+    assert all(Path(each["path"]).is_file() for each in found["seeds"])
+    assert found["loss"] == found["seeds"][0]["loss"] != found["seeds"][1]["loss"]
+    assert lab(*run, "--set", "seed=2").stdout.count("Trained already") == 2

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from inweights import InputError, models
+from inweights.lab.training import made_with
 from inweights.ledger import CLAIMS, Entry, Measurement, Plot, Registered, Trial, _code, _run, register, run_claims
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger._cache import key
 from inweights.ledger._json import dumps, loads
-from inweights.ledger._made_with import made_with
 from inweights.ledger._run import Job, do
 from inweights.papers._papers import DHERIN
 from inweights.report import _claims as report

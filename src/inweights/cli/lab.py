@@ -7,10 +7,10 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,9 @@ from inweights.cli.lab_load import Load
 from inweights.cli.lab_measure import eval_command, plot_command
 from inweights.cli.lab_show import show_command
 from inweights.cli.lab_sweep import Changes, sweep_command
+
+if TYPE_CHECKING:
+    from inweights.lab.training import Trained
 
 lab = typer.Typer(help="Synthetic in-context learning: train, measure, compare, draw.", no_args_is_help=True)
 lab.command("show")(show_command)
@@ -76,12 +79,16 @@ def train_command(
     out: Annotated[Path | None, typer.Option(help="The folder to write; RECIPE by default.", file_okay=False)] = None,
     change: Changes = None,
     load: Load = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Train so many seeds at once, from the recipe's on, into OUT/seed-N.", min=1)
+    ] = None,
     device: Where = "cpu",
     as_json: Json = False,
 ) -> None:
-    """Train a model by a recipe; a stopped training resumes. Ctrl-C saves a checkpoint first."""
+    """Train a model by a recipe; a stopped training resumes. Ctrl-C saves a checkpoint first. With --seeds, several
+    models as one batched program, each as it would be alone."""
     from inweights.lab import load_own as load_own
-    from inweights.lab.training import Progress, StoppedError, check_model, read, train
+    from inweights.lab.training import Progress, StoppedError, check_model, read, train, train_seeds
 
     load_own(load)
     recipe = read(name, change)
@@ -97,31 +104,39 @@ def train_command(
             )
 
         try:
-            done = train(recipe, folder, device=device, after=after, stop=stop)
+            if seeds is None:
+                results = [train(recipe, folder, device=device, after=after, stop=stop)]
+            else:
+                chosen = range(recipe.seed, recipe.seed + seeds)
+                results = train_seeds(recipe, chosen, folder, device=device, after=after, stop=stop)
         except StoppedError as error:
             bars.stop()
             sys.stderr.write(f"{error} To go on: {shlex.join(['inweights', *sys.argv[1:]])}\n")
             raise typer.Exit(130) from None
-    result = {
+    if not results[0].first:
+        return
+    if as_json:
+        emit(_values(results, recipe.steps, range(recipe.seed, recipe.seed + seeds) if seeds else ()))
+        return
+    for each in results:
+        speed = f"{each.seconds:.0f} s, {each.tasks_per_second:,.0f} tasks a second"
+        done = f"Loss {each.loss:.4g} after {recipe.steps} steps, {speed}"
+        say(f"{'Trained already' if math.isnan(each.tasks_per_second) else done}: {each.path}")
+
+
+def _values(results: Sequence[Trained], steps: int, seeds: Sequence[int]) -> dict[str, Any]:
+    """What `lab train --json` prints: the first model, and with `--seeds` the loss and the path of each."""
+    done = results[0]
+    each = [{"seed": seed, "loss": r.loss, "path": str(r.path)} for seed, r in zip(seeds, results, strict=False)]
+    return {
         "loss": done.loss,
         "tasks_per_second": done.tasks_per_second,
         "seconds": done.seconds,
-        "steps": recipe.steps,
+        "steps": steps,
         "path": str(done.path),
         "parameters": sum(p.numel() for p in done.model.parameters()),
+        **({"seeds": each} if seeds else {}),
     }
-    if not done.first:
-        return
-    if as_json:
-        emit(result)
-        return
-    if math.isnan(done.tasks_per_second):
-        say(f"Trained already: {done.path}")
-    else:
-        say(
-            f"Loss {done.loss:.4g} after {recipe.steps} steps, {done.seconds:.0f} s, {done.tasks_per_second:,.0f} "
-            f"tasks a second: {done.path}"
-        )
 
 
 @contextmanager

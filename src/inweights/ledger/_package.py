@@ -17,7 +17,7 @@ LEDGER = ("ledger", "papers")
 ASIDE = ("engines",)
 # Files of the ledger that judge, store and list results: they do not affect the result of a trial.
 CORE = (
-    "__init__", "_cache", "_claim", "_code", "_criteria", "_facts", "_intervals", "_json", "_judge", "_made_with",
+    "__init__", "_cache", "_claim", "_code", "_criteria", "_facts", "_intervals", "_json", "_judge",
     "_package", "_papers", "_reach", "_recorded", "_register", "_rejudge", "_remarks", "_results", "_run",
     "_side_by_side", "_skeleton",
 )  # fmt: skip

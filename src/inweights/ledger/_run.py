@@ -12,12 +12,12 @@ from statistics import fmean as mean
 from typing import Any
 
 from inweights._errors import InputError
+from inweights.lab.training import made_with
 from inweights.ledger._cache import Kept, key, read, write
 from inweights.ledger._claim import CLAIMS, Claim
 from inweights.ledger._code import below, judging, models, program
 from inweights.ledger._criteria import criteria
 from inweights.ledger._judge import Judged, Verdict, judge
-from inweights.ledger._made_with import made_with
 from inweights.ledger._register import registration
 from inweights.ledger._results import Entry, asked
 from inweights.ledger._trial import NotHereError, Trial, UnmetError

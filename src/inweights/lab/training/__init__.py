@@ -1,4 +1,4 @@
-"""Training: recipes, one loop for a CPU, a GPU or several processes, and checkpoints."""
+"""Training: recipes, one loop for a CPU, a GPU, several processes or several seeds at once, and checkpoints."""
 
 from inweights.lab.training._checkpoint import CHECKPOINT as CHECKPOINT
 from inweights.lab.training._checkpoint import MODEL as MODEL
@@ -9,6 +9,8 @@ from inweights.lab.training._loop import Progress as Progress
 from inweights.lab.training._loop import StoppedError as StoppedError
 from inweights.lab.training._loop import Trained as Trained
 from inweights.lab.training._loop import train as train
+from inweights.lab.training._loop import train_seeds as train_seeds
+from inweights.lab.training._made_with import made_with as made_with
 from inweights.lab.training._processes import Processes as Processes
 from inweights.lab.training._recipe import Recipe as Recipe
 from inweights.lab.training._recipe import changed as changed

@@ -46,8 +46,11 @@ class About(BaseModel):
     loss: float | None = None
     seconds: float = 0.0
     since: int = 0
-    total: float = 0.0
+    total: float | list[float] = 0.0
     device: str = ""
+    seeds: list[int] = []
+    losses: list[float] = []
+    made_with: dict[str, str] = {}
     quality: list[float] = []
     curve: list[Annotated[list[float], Field(min_length=2, max_length=2)]] = []
 
@@ -99,6 +102,8 @@ def resume(run: Run, folder: Path) -> dict[str, Any]:
         return {}
     tensors, recipe, about = read_tensors(path, "delete it to begin anew")
     _same(recipe, run.recipe, folder)
+    if about.get("seeds", [recipe.seed]) != list(run.seeds):
+        raise InputError(f"{str(folder)!r} holds a training with other seeds: name another folder, or delete it.")
     if about.get("own", []) != own_modules(recipe.make_task(), recipe.make_model()):
         raise InputError(
             f"{str(folder)!r} holds a training with another form of the file that --load names: name another folder, "

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from inweights._errors import InputError
 from inweights._files import folder_for, locked
 from inweights.lab.models import Learner
 from inweights.lab.training import _checkpoint as checkpoint
+from inweights.lab.training._made_with import made_with
 from inweights.lab.training._metrics import Metrics
 from inweights.lab.training._processes import Processes
-from inweights.lab.training._recipe import Recipe
+from inweights.lab.training._recipe import Recipe, changed
 from inweights.lab.training._run import Run
 from inweights.lab.training._schedule import rate
+from inweights.lab.training._seeds import SeededRun, one_by_one
 from inweights.theory import not_finite
 
 SAVE_SECONDS = 30.0
@@ -83,6 +88,30 @@ def train(
         folder_for("--out", folder)
     with locked(folder, patience=patience, waiting=waiting) if processes.first else nullcontext():
         processes.wait()
+        return _trained(run, folder, every or max(1, recipe.steps // 200), save_seconds, after, stop)[0]
+
+
+def train_seeds(
+    recipe: Recipe,
+    seeds: Sequence[int],
+    folder: Path,
+    *,
+    device: str = "cpu",
+    every: int | None = None,
+    save_seconds: float = SAVE_SECONDS,
+    after: Callable[[Progress], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[Trained]:
+    """Trains by a recipe with several seeds, as one batched program where the model has a batched form, else one after
+    the other; resumes the training in this folder. Models are in its subfolders `seed-N`, and are those of single
+    trainings up to rounding."""
+    if one_by_one(recipe):
+        each = [(changed(recipe, [f"seed={seed}"]), folder / f"seed-{seed}") for seed in seeds]
+        options: dict[str, Any] = {"device": device, "every": every, "save_seconds": save_seconds}
+        return [train(one, own, **options, after=after, stop=stop) for one, own in each]
+    run = SeededRun(recipe, seeds, Processes(device))
+    folder_for("--out", folder)
+    with locked(folder):
         return _trained(run, folder, every or max(1, recipe.steps // 200), save_seconds, after, stop)
 
 
@@ -93,21 +122,22 @@ def _trained(
     save_seconds: float,
     after: Callable[[Progress], None],
     stop: Callable[[], bool],
-) -> Trained:
+) -> list[Trained]:
     recipe, processes = run.recipe, run.processes
     before = checkpoint.resume(run, folder)
     begun = int(run.step)
-    metrics = Metrics(folder / checkpoint.METRICS, begun) if processes.first else None
+    homes = [home for _, _, home in run.finished(folder)]
+    metrics = [Metrics(folder_for("--out", home) / checkpoint.METRICS, begun) for home in homes if processes.first]
     start = saved = told = time.perf_counter()
     loss, speed = before.get("loss", math.nan), math.nan
     since = before.get("since", 0)  # steps since the last report, and the sum of their losses
-    run.total += before.get("total", 0.0)
+    run.total += torch.tensor(before.get("total", 0.0), dtype=torch.float64, device=run.device)
 
-    def save(step: int, **more: float) -> None:
+    def save(step: int, **more: Any) -> None:
         _check(run, step, folder)
         spent = before.get("seconds", 0.0) + time.perf_counter() - start
         about = {"seconds": spent, **({"loss": loss} if math.isfinite(loss) else {}), **more}
-        checkpoint.write(folder / checkpoint.CHECKPOINT, run.state(), recipe, **about)
+        checkpoint.write(folder / checkpoint.CHECKPOINT, run.state(), recipe, seeds=list(run.seeds), **about)
 
     for step in range(begun + 1, recipe.steps + 1):
         run.advance()
@@ -117,32 +147,47 @@ def _trained(
             if not loss < DIVERGED:
                 raise _diverged(f"The loss became {loss:.3g}", step, recipe, folder)
             now = time.perf_counter()
-            speed, told = recipe.batch * since / (now - told), now
+            speed, told = len(homes) * recipe.batch * since / (now - told), now
             since = 0
-            if metrics:
-                metrics.add(step=step, loss=loss, rate=rate(recipe, run.step - 1).item(), tasks_per_second=speed)
-                if now - saved > save_seconds and step < recipe.steps:
-                    save(step)
-                    saved = now
+            for each, own in zip(metrics, run.losses, strict=False):
+                each.add(step=step, loss=own, rate=rate(recipe, run.step - 1).item(), tasks_per_second=speed)
+            if metrics and now - saved > save_seconds and step < recipe.steps:
+                save(step)
+                saved = now
             after(Progress(step, recipe.steps, loss, speed))
         if step < recipe.steps and stop():
-            save(step, since=since, total=run.total.item())
-            if metrics:
-                metrics.close()
+            save(step, since=since, total=run.total.tolist())
+            for each in metrics:
+                each.close()
             raise StoppedError(step, recipe.steps, folder)
-    made = recipe.steps - begun
-    here = time.perf_counter() - start if made else 0.0
-    seconds = before.get("seconds", 0.0) + here
-    model = run.averaged or run.model
-    path = folder / checkpoint.MODEL
-    if metrics:
-        metrics.close()
+    for each in metrics:
+        each.close()
     _check(run, recipe.steps, folder)
-    if processes.first:
-        checkpoint.write(path, model.state_dict(), recipe, loss=loss, seconds=seconds, device=str(run.device))
-        checkpoint.write(folder / checkpoint.CHECKPOINT, run.state(), recipe, loss=loss, seconds=seconds)
-    processes.wait()
-    return Trained(model.eval(), loss, seconds, recipe.batch * made / here if made else math.nan, path, processes.first)
+    return _written(run, folder, before, begun, time.perf_counter() - start, loss)
+
+
+def _written(run: Run, folder: Path, before: dict[str, Any], begun: int, here: float, loss: float) -> list[Trained]:
+    """Writes the trained models, each with its loss, the seconds of the whole training, the commit and the hardware."""
+    recipe, made = run.recipe, run.recipe.steps - begun
+    here = here if made else 0.0
+    seconds = before.get("seconds", 0.0) + here
+    finished = run.finished(folder)
+    speed = len(finished) * recipe.batch * made / here if made else math.nan
+    losses = run.losses if made else before.get("losses", [loss])
+    about = made_with(str(run.device))
+    results = []
+    for (own, model, home), last in zip(finished, losses, strict=True):
+        path = home / checkpoint.MODEL
+        if run.processes.first:
+            told = {"loss": last, "seconds": seconds, "device": str(run.device), "seeds": list(run.seeds)}
+            checkpoint.write(path, model.state_dict(), own, **told, made_with=about)
+        results.append(Trained(model.eval(), last, seconds, speed, path, run.processes.first))
+    if run.processes.first:
+        state = run.state()
+        told = {"loss": loss, "losses": losses, "seconds": seconds, "seeds": list(run.seeds)}
+        checkpoint.write(folder / checkpoint.CHECKPOINT, state, recipe, **told)
+    run.processes.wait()
+    return results
 
 
 def _check(run: Run, step: int, folder: Path) -> None:

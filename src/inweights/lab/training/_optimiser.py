@@ -16,14 +16,17 @@ EDGES = ("read_", "positions", "embedding", "log_rate", "conv")
 
 
 class Optimiser:
-    """An optimiser of all parameters with the learning rate as a tensor, and its state as named tensors."""
+    """An optimiser of all parameters with the learning rate as a tensor, and its state as named tensors.
 
-    def __init__(self, model: nn.Module, recipe: Recipe) -> None:
+    `lead` is the number of leading dimensions of all parameters that belong to no model: 1 if those of several seeds
+    are stacked. Each model is updated as if it were alone."""
+
+    def __init__(self, model: nn.Module, recipe: Recipe, lead: int = 0) -> None:
         named = dict(model.named_parameters())
         inside = [
             name
             for name, p in named.items()
-            if recipe.optimiser == "muon" and p.ndim == 2 and not any(edge in name for edge in EDGES)
+            if recipe.optimiser == "muon" and p.ndim == 2 + lead and not any(edge in name for edge in EDGES)
         ]
         if recipe.optimiser == "muon" and not inside:
             raise InputError(f"`optimiser` is muon, but {recipe.model.kind} has no matrices for it: take adam.")
@@ -31,10 +34,13 @@ class Optimiser:
         rest = {n: p for n, p in named.items() if n not in inside}
         # No weight decay for biases and norms.
         groups = [
-            {"params": [p for p in rest.values() if (p.ndim > 1) is decays], "weight_decay": recipe.decay * decays}
+            {
+                "params": [p for p in rest.values() if (p.ndim > 1 + lead) is decays],
+                "weight_decay": recipe.decay * decays,
+            }
             for decays in (True, False)
         ]
-        self.names = [n for decays in (True, False) for n, p in rest.items() if (p.ndim > 1) is decays]
+        self.names = [n for decays in (True, False) for n, p in rest.items() if (p.ndim > 1 + lead) is decays]
         self.lr = torch.zeros((), device=next(iter(named.values())).device)
         self.adam = torch.optim.AdamW(
             [g for g in groups if g["params"]],
@@ -103,7 +109,10 @@ class Muon:
             if overflow is not None:
                 grad = torch.where(overflow > 0, m, grad)
             m.lerp_(grad, 1 - self.momentum)
-            update = orthogonal(grad.lerp(m, self.momentum)) * (0.2 * max(m.shape[-2:]) ** 0.5)
+            each = orthogonal(grad.lerp(m, self.momentum).flatten(0, -3)).view_as(
+                m
+            )  # with seeds, m is (n, seeds, a, b)
+            update = each * (0.2 * max(m.shape[-2:]) ** 0.5)
             torch._foreach_mul_(group, 1 - rate * self.decay)
             torch._foreach_sub_(group, list((update * rate).unbind(0)))
 

@@ -6,10 +6,11 @@ import copy
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from inweights._errors import InputError
@@ -28,8 +29,11 @@ LOW = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 class Run:
     """The model, its optimiser, and the number of completed steps: the content of a checkpoint.
 
-    `total` is the sum of the losses since it was last read.
+    `total` is the sum of the losses since it was last read; `losses` are the means that were read last, one for each
+    seed.
     """
+
+    losses: list[float]
 
     def __init__(self, recipe: Recipe, processes: Processes, *, compiled: bool | None = None) -> None:
         if recipe.batch % processes.count:
@@ -38,12 +42,12 @@ class Run:
             raise InputError("`precision` is float16, but an LSTM has none on a CPU: take bfloat16.")
         self.recipe, self.processes, self.device = recipe, processes, processes.device
         self.task = recipe.make_task()
-        self.model = build(recipe).to(self.device)
+        self.model: nn.Module = self._built()
         self.averaged = copy.deepcopy(self.model).requires_grad_(False) if recipe.average else None
-        self.optimiser = Optimiser(self.model, recipe)
+        self.optimiser = Optimiser(self.model, recipe, len(self.shape))
         self.scaler = Scaler(self.device) if recipe.precision == "float16" else None
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.total = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.total = torch.zeros(self.shape, dtype=torch.float64, device=self.device)
         on_gpu = self.device.type == "cuda"
         self._compiled = on_gpu if compiled is None else compiled
         if self._compiled:
@@ -65,11 +69,30 @@ class Run:
             self._advance = self._captured()
         self._advance()
 
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the models that are trained."""
+        return (self.recipe.seed,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading dimensions of parameters: empty for one model, the number of seeds for several."""
+        return ()
+
+    def _built(self) -> nn.Module:
+        return build(self.recipe).to(self.device)
+
+    def finished(self, folder: Path) -> list[tuple[Recipe, Learner, Path]]:
+        """The trained models, each with its recipe and the folder that it is written to."""
+        model = self.averaged or self.model
+        assert isinstance(model, Learner)
+        return [(self.recipe, model, folder)]
+
     def mean_loss(self, steps: int) -> float:
-        """The mean loss of the last `steps` steps, over all processes; resets the sum."""
-        result = self.processes.mean(self.total.clone()).item() / steps
+        """The mean loss of the last `steps` steps, over all processes and seeds; resets the sum."""
+        self.losses = (self.processes.mean(self.total.clone()) / steps).reshape(-1).tolist()
         self.total.zero_()
-        return result
+        return sum(self.losses) / len(self.losses)
 
     def _one_step(self) -> None:
         self.model.zero_grad(set_to_none=True)
@@ -79,7 +102,7 @@ class Run:
         else:
             self.scaler.backward(objective, self.model)
         if self.recipe.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+            self._clip(self.recipe.clip)
         self.optimiser.step(self._rate(self.step), self.scaler.overflow if self.scaler else None)
         if self.averaged is not None:
             with torch.no_grad():
@@ -89,6 +112,9 @@ class Run:
                     mean.lerp_(p, share)
         self.total += loss
         self.step += 1
+
+    def _clip(self, norm: float) -> None:
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), norm)
 
     def _loss(self) -> tuple[Tensor, Tensor]:
         """The objective to minimise, and the mean loss to report, on the batch of this step."""

@@ -42,7 +42,7 @@ def keep(folder: Path, name: str, into: Path, *, prompts: int = 6400, device: st
         "curve": [[line["step"], round(line["loss"], 6)] for line in thinned],
         "rounded": "" if dtype is torch.float32 else str(dtype).removeprefix("torch."),
         "torch": torch.__version__,
-        **{key: about[key] for key in ("seconds", "device") if key in about},
+        **{key: about[key] for key in ("seconds", "device", "seeds", "made_with") if key in about},
     }
     state = {n: t.to(dtype) if t.is_floating_point() else t for n, t in model.cpu().state_dict().items()}
     write(into / f"{name}.safetensors", state, recipe, **about)

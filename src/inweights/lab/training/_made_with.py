@@ -1,4 +1,4 @@
-"""The software versions, the commit and the hardware that a trial runs on."""
+"""The software versions, the commit and the hardware that something is computed with."""
 
 from __future__ import annotations
 
