@@ -138,6 +138,7 @@ def test_benches_are_listed() -> None:
         "fold",
         "knowledge",
         "predictors",
+        "compare",
         "train",
     }
     assert "prefix" in run("bench").stdout
