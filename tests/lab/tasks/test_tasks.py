@@ -181,7 +181,7 @@ def retrieved(task: Task, s: Sample) -> Tensor:
 
 LABELS: dict[str, Callable[[Task, Sample], Tensor]] = {
     **dict.fromkeys(["hetero", "linear", "mixed-noise", "noisy", "pool", "rotated", "skewed", "sparse"], linear),
-    **dict.fromkeys(["scaled", "uniform"], linear),
+    **dict.fromkeys(["conditioned", "scaled", "uniform"], linear),
     **dict.fromkeys(["many-outliers", "orthogonal-outliers"], outliers),
     "bernoulli": lambda task, s: s.hidden["p"][:, None].expand(ROWS, POINTS),
     "composition": lambda task, s: network(s.hidden["middle"], s.hidden),
@@ -261,6 +261,10 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
             "`eigenvalues` is (1.0,), but must be `dims`, 5, numbers above 0.",
         )
     ],
+    "conditioned": [
+        ({"condition": 0.5}, "`condition` is 0.5, but must be at least 1."),
+        ({"dims": 3}, "`dims` is 3, but must be even."),
+    ],
     "scaled": [({"spread": 0.0}, "`spread` is 0.0, but must be above 0.")],
     "shuffled": [({"width": 0.0}, "`width` is 0.0, but must be above 0.")],
     "sine": [({"dims": 2}, "`dims` is 2, but waves have 1.")],
@@ -273,7 +277,19 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
     },
 }
 BAD["orthogonal-outliers"] += [({"dims": 2}, "`dims` is 2, but must be at least 3.")]
-for name in ("hetero", "linear", "noisy", "pool", "rotated", "scaled", "shuffled", "skewed", "sparse", "uniform"):
+for name in (
+    "conditioned",
+    "hetero",
+    "linear",
+    "noisy",
+    "pool",
+    "rotated",
+    "scaled",
+    "shuffled",
+    "skewed",
+    "sparse",
+    "uniform",
+):
     BAD.setdefault(name, []).append(({"noise": -0.5}, "`noise` is -0.5, but must be at least 0."))
 for name in ("pool", "rotated", "skewed"):
     BAD[name].append(({"which": -1}, "`which` is -1, but must be at least 0."))
