@@ -8,8 +8,19 @@ import pytest
 import torch
 
 from inweights import InputError
-from inweights.lab.training import Recipe, StoppedError, changed, load_trained, read, read_about, train, train_seeds
-from inweights.lab.training._seeds import one_by_one
+from inweights.lab.models import MODELS
+from inweights.lab.training import (
+    Recipe,
+    StoppedError,
+    changed,
+    load_trained,
+    read,
+    read_about,
+    recipe_names,
+    train,
+    train_seeds,
+)
+from inweights.lab.training._seeds import RECURRENT, one_by_one
 from inweights.lab.zoo._keep import keep
 
 KINDS = {
@@ -22,7 +33,15 @@ KINDS = {
     "depth-2": ["decay=0.1"],  # Muon, weight decay
     "note-encoder": [],
     "seed-encoder": ["average=3"],  # a curriculum, and the mean of weights
+    "mixed-noise-8": [],
+    "induction": [],  # tokens
 }
+
+
+def test_every_architecture_has_a_recipe_and_its_seeds_are_tested() -> None:
+    kinds = {read(name).model.kind for name in recipe_names()}
+    assert kinds == set(MODELS)
+    assert {recipe_of(name).model.kind for name in KINDS} | set(RECURRENT) == kinds
 
 
 def recipe_of(name: str) -> Recipe:
@@ -75,7 +94,7 @@ def test_a_stopped_training_of_seeds_goes_on(tmp_path: Path) -> None:
 
 def test_what_has_no_batched_form_is_trained_one_by_one(tmp_path: Path) -> None:
     recipe = changed(read("lstm-5"), ["steps=2", "batch=4"])
-    assert "LSTM" in one_by_one(recipe)
+    assert "lstm" in one_by_one(recipe)
     assert "float16" in one_by_one(read("linear-20"))
     results = train_seeds(recipe, (0, 1), tmp_path)
     assert [r.path.parent.name for r in results] == ["seed-0", "seed-1"]

@@ -20,11 +20,16 @@ from inweights.lab.training._run import LOW, Run, build
 from inweights.lab.training._schedule import active
 
 
+RECURRENT = ("griffin", "hybrid", "lstm", "mamba")
+"""Models with kernels of their own along a sequence, which have no batched form over weights."""
+
+
 def one_by_one(recipe: Recipe) -> str:
     """Why the seeds of a recipe cannot be trained as one program; empty if they can."""
     if recipe.precision in LOW:
         return f"`precision` is {recipe.precision}, whose scaling and rounding are those of one model"
-    return "an LSTM has no batched form over weights" if recipe.model.kind == "lstm" else ""
+    kind = recipe.model.kind
+    return f"the scan of {kind} has no batched form over weights" if kind in RECURRENT else ""
 
 
 class Stacked(nn.Module):
