@@ -19,7 +19,6 @@ from inweights.lab.training._recipe import Recipe, changed
 from inweights.lab.training._run import LOW, Run, build
 from inweights.lab.training._schedule import active
 
-
 RECURRENT = ("griffin", "hybrid", "lstm", "mamba")
 """Models with kernels of their own along a sequence, which have no batched form over weights."""
 
