@@ -27,8 +27,9 @@ from inweights.folding import Fold, Made, accuracy_of, choice_accuracy, make
 from inweights.models import Model, load
 
 SIZES = {"cuda": ("50", "250", "1000", "false", "squad"), "cpu": ("20",)}
-SEEDS = (10, 11, 12)
-"""Registers that nothing was chosen on: the settings were, on seeds 0 to 2."""
+SEEDS = (20, 21, 22)
+"""Settings were chosen on seeds 0 to 2, and the rules of grammar written on texts of seeds 10 to 12: these have other
+names, values and attributes, but there are four domains, of which those texts show three."""
 ASKED = {"cuda": 200, "cpu": 60}
 CHOICES = {"cuda": 400, "cpu": 40}
 """Questions of CommonsenseQA, which no document is about."""
