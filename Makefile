@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # One thread for each of the two test workers: more would only fight over the cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint types unit ledger page help setup clean
+.PHONY: demo test lint types unit ledger page help docs notebooks setup clean
 
 demo: setup
 	$(BIN)/inweights demo --out demo
@@ -44,6 +44,18 @@ page: setup
 help: setup
 	$(BIN)/python -m inweights.cli._help > docs/help.md
 
+# The guide, into site/; a broken link or a page that is not in its menu is an error. Building needs no network.
+docs: setup $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The notebooks, run with SmolLM2 by a Jupyter kernel, with their output; some minutes.
+notebooks: setup $(VENV)/.docs
+	$(BIN)/python docs/notebooks/execute.py
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs,notebook]'
+	@touch $@
+
 setup: $(READY)
 
 # The stamp is newer than the files it depends on once set-up is done, so the next run costs nothing.
@@ -51,8 +63,8 @@ $(READY): pyproject.toml constraints.txt Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "inweights needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peft,gguf,lab,data,sweep,llamacpp,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peft,gguf,lab,data,sweep,llamacpp,app,dev]'
 	@touch $(READY)
 
 clean:
-	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo site .mypy_cache .pytest_cache .ruff_cache .hypothesis

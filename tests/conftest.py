@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from hypothesis import settings
 
+from inweights.cli import main
+
 # Two test processes share two cores, and a first call may compile or page things in: no deadlines.
 settings.register_profile("house", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("house")
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """`run("verify", …)`: the exit code and the output of `inweights verify …`."""
+
+    def call(*args: str | Path) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["inweights", *map(str, args)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Ended(int(end.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says so loudly where the page was not tested in a browser: a skipped test alone is easily overlooked."""
+    missed = [r for r in terminalreporter.stats.get("skipped", []) if "no browser" in str(r.longrepr)]
+    if missed:
+        line = f"{len(missed)} BROWSER TESTS DID NOT RUN: install chromium, or run `playwright install chromium`"
+        terminalreporter.write_sep("!", line, red=True, bold=True)
+
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 

@@ -13,7 +13,7 @@ def test_both_sides_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     model = reader(dtype=torch.float32)
     monkeypatch.setattr("inweights.compare._shots.pairs", lambda name: ROWS)
     monkeypatch.setattr(compare, "load", lambda *_, **__: model)
-    result = compare.run(count=5, queries=10).as_json()
+    result = compare.run(count=10, queries=10).as_json()
     assert result["headline"] == "batched"
     assert result["agrees"]
     assert result["rows"][0]["goal"] == 4

@@ -22,25 +22,6 @@ class Said(NamedTuple):
 Lab = Callable[..., Said]
 
 
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    """`run("verify", …)`: the exit code and the output of `inweights verify …`."""
-
-    def call(*args: str | Path) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["inweights", *map(str, args)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return Ended(int(end.value.code or 0), *capsys.readouterr())
-
-    return call
-
-
 @pytest.fixture(scope="session")
 def lab() -> Lab:
     """`lab("eval", …, code=0)`: the output of `inweights lab eval …`; its exit code is checked."""

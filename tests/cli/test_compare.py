@@ -67,6 +67,7 @@ def test_the_table_names_both_hypotheses(run: Run) -> None:
     [
         (("--task", "sst3"), "There is no task 'sst3'; did you mean sst2"),
         (("--task", "sst2", "--demonstrations", "60"), "ask for fewer"),
+        (("--task", "sst2", *SMALL, "--also", "many"), "`many` is not possible here: The task 'sst2' has 64"),
         (("--task", "sst2", "--also", "layer-casual"), "did you mean layer-causal"),
         (("--task", "sst2", "--dtype", "bfloat16"), "needs float32 or float64"),
         (("--task", "sst2", "--orders", "1", "--epochs", "0"), "`orders` is 1"),

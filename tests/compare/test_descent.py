@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -145,6 +147,23 @@ def test_ctrl_c_leaves_the_model_as_it_was(
     with pytest.raises(KeyboardInterrupt):
         list(descend(model, shown, way(name), 1e-2, epochs=9, every=9))
     as_before()
+
+
+@pytest.mark.parametrize("name", ["gd", "layer-causal", "lora", "adam-1"])
+def test_weights_are_freed_with_their_descent(model: Model, shown: Shots, name: str) -> None:
+    """Without the collector of garbage, which does not know how large tensors are."""
+    gc.collect()
+    gc.disable()
+    try:
+        held = []
+        for point in descend(model, shown, way(name), 1e-3, epochs=2, every=1):
+            zero_shot(model, shown, point.descent.forward)
+            held.append(weakref.ref(point.descent.leaves[0]))
+            assert point.descent.leaves[0].grad is None
+        del point
+        assert [ref() for ref in held] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_a_model_without_a_value_matrix_of_its_own_is_refused() -> None:

@@ -7,6 +7,7 @@ import torch
 from worded import reader, reviews
 
 from inweights.compare import in_context, orders, zero_shot
+from inweights.compare._predict import batches, begin_alike
 from inweights.running import full_precision, run
 
 
@@ -26,6 +27,30 @@ def test_all_orders_and_queries_at_once(family: str) -> None:
     assert (found - alone).abs().max() <= 1e-10
     assert (found[0] - alone[1]).abs().max() > 1e-3
     assert torch.allclose(found.exp().sum(-1), torch.ones(3, 6, dtype=torch.float64))
+
+
+def test_batches_hold_texts_of_about_one_length() -> None:
+    lengths = [9, 30, 8, 31, 10, 64, 8]
+    found = batches(lengths, 64)
+    assert sorted(i for group in found for i in group) == list(range(7))
+    assert found == [[2, 6, 0], [4], [1, 3], [5]]
+    assert batches([100], 10) == [[0]]
+
+
+def test_a_batch_that_is_worth_a_pass_takes_no_longer_texts() -> None:
+    """Ten rows of 30 tokens are enough; fewer are joined by those of 31."""
+    found = batches([30] * 10 + [31] * 10, 1024)
+    assert [len(group) for group in found] == [10, 10]
+    assert [len(group) for group in batches([30] * 3 + [31] * 3, 1024)] == [6]
+
+
+def test_what_all_queries_begin_with_is_read_with_the_demonstrations() -> None:
+    assert begin_alike([(5, 6, 7), (5, 6, 8, 9)]) == 2
+    assert begin_alike([(5, 6), (5, 6, 8)]) == 1  # each keeps a token of its own
+    assert begin_alike([(5,), (5, 6)]) == 0
+    assert begin_alike([(1, 2), (3, 2)]) == 0
+    shown = reviews(reader())
+    assert begin_alike(shown.queries) > 0
 
 
 def test_batches_do_not_change_what_is_predicted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,8 @@ def test_a_stopped_run_goes_on_and_gives_the_same(
 
 
 def test_further_comparisons(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inweights.compare._further.COUNTS", (8, 16))
+    for module in ("_further", "_plan"):
+        monkeypatch.setattr(f"inweights.compare.{module}.COUNTS", (8, 16))
     monkeypatch.setattr("inweights.compare._martingale.REPLICATES", 20)
     plan = replace(SMALL, ways=("gd", *MORE), controls=False)
     found = run_comparison(model, plan, folder=tmp_path).as_json()["further"]
@@ -105,6 +106,17 @@ def test_further_comparisons(model: Model, tmp_path: Path, monkeypatch: pytest.M
     }
     assert len(found["updates"]["gradient"][0]["cosine"]) == len(found["updates"]["matrices"]) == 8
     assert sum(v["violated"] for name, v in found["martingale"].items() if "bayesian" in name) <= 3
+
+
+def test_other_ways_may_have_fewer_epochs(model: Model, tmp_path: Path) -> None:
+    plan = replace(SMALL, ways=("gd", "mlp", "sgd-2"), controls=False, also_epochs=1)
+    found = run_comparison(model, plan, folder=tmp_path)
+    assert {way: {p["epoch"] for p in points} for way, points in found.descents.items()} == {
+        "gd": {2, 4}, "mlp": {1}, "sgd-2": {1},
+    }  # fmt: skip
+    assert {way: orders["epochs"] for way, orders in found.orders.items()} == {"gd": 2, "sgd-2": 1}
+    with pytest.raises(InputError, match="`also_epochs` is 5: it must be at most the 4 epochs of gd"):
+        replace(plan, also_epochs=5).check()
 
 
 def test_the_most_demonstrations_that_fit(model: Model) -> None:

@@ -70,4 +70,4 @@ def test_subjects_are_whole() -> None:
     ]
     (piece,) = pieces("The mechanic of Fenn's is Ada Holt.")
     answers = {answer for _, answer in echoes(piece, "Ada Holt", random.Random(0))}
-    assert answers <= {"Ada Holt", "The mechanic of Fenn's is Ada Holt."}
+    assert answers == {"The mechanic of Fenn's is Ada Holt."}

@@ -10,6 +10,7 @@ import pytest
 from talking import talker
 
 import inweights as iw
+from inweights.cli._model import text as text_of
 from inweights.folding import make, read_queries
 
 Run = Callable[..., tuple[int, str, str]]
@@ -26,6 +27,24 @@ def test_a_forgotten_at_sign_is_asked_about(
     end = run(command, "--context", "p.txt", *more.get(command, ("--query", "a")))
     assert end[0] == 2
     assert "did you mean @p.txt?" in end[2]
+
+
+def test_the_name_of_a_file_that_is_not_there_is_no_prompt(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("p.txt", "prompts/pirate.md"):
+        code, _, error = run("fold", "--context", name, "--out", "x")
+        assert code == 2
+        assert f"--context is {name!r}, which is a file name, but there is no such file here." in error
+
+
+def test_the_last_line_break_of_a_file_is_not_part_of_the_prompt(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_bytes(b"Be brief.\r\n\nAnswer in French.\r\n")
+    assert text_of("--context", f"@{tmp_path / 'p.txt'}").splitlines() == ["Be brief.", "", "Answer in French."]
+    assert text_of("--context", f"@{tmp_path / 'p.txt'}").endswith("French.")
+    assert text_of("--context", "Speak. \n") == "Speak. \n"  # what was typed stays
+    assert text_of("--query", "p.txt") == "p.txt"
 
 
 @pytest.mark.parametrize("command", ["fold", "verify", "patch", "trace", "generate", "evaluate"])

@@ -31,7 +31,7 @@ from inweights.folding._lessons import steps_for_facts
 from inweights.folding._lora import Lora, linear_modules
 from inweights.folding._match import Fit, fit
 from inweights.folding._methods import METHODS, steps_for
-from inweights.folding._steps import Divergence
+from inweights.folding._steps import Divergence, with_truth
 from inweights.folding._teacher import prompted
 from inweights.models import Model
 from inweights.theory import Changes
@@ -59,6 +59,41 @@ def test_the_divergence_has_the_gradient_of_its_definition() -> None:
     assert torch.allclose(g, torch.autograd.grad(plain, student)[0].double(), atol=1e-6)
     other = torch.autograd.grad(Divergence.apply(student, teacher, weights.flip(0), 1.0), student)[0]
     assert float((g - other).abs().max()) > 1e-3
+
+
+def test_a_sure_token_has_at_least_half_of_the_target() -> None:
+    """float32, 1e-6, against the definition; rows that are not sure stay as the teacher has them."""
+    torch.manual_seed(0)
+    teacher, tokens = 3 * torch.randn(6, 11), torch.tensor([0, 3, 5, 5, 10, 2])
+    sure = torch.tensor([1.0, 0, 1, 0, 1, 1])
+    p = with_truth(teacher, tokens, sure).exp()
+    plain = teacher.softmax(-1)
+    for row in range(6):
+        wanted = plain[row].clone()
+        if sure[row]:
+            wanted = wanted / 2
+            wanted[tokens[row]] += 0.5
+        assert torch.allclose(p[row], wanted, atol=1e-6)
+    assert not torch.allclose(p[0], plain[0], atol=1e-2)
+
+
+def test_sure_answers_are_learned_where_the_teacher_would_not_give_them() -> None:
+    """Answers that no model with random weights would give: fitted as sure, each of their tokens becomes the likeliest;
+    the control, the same answers left to their teacher, do not."""
+    model = talker()
+    frame = Frame.of(model, CONTEXT)
+    queries = ("What is it?", "Who is there?")
+    answers = tuple(tuple(model.tokenizer(a, add_special_tokens=False)["input_ids"]) for a in ("owls", "Fenn"))
+    plain = Examples(frame, queries, tuple(map(frame.asked, queries)), answers)
+    right = []
+    for examples in (replace(plain, sure=(True, True)), plain):
+        updates = solve_updates(model, examples, steps=Steps(count=60, rate=1e-2, batch=2, match=0.0)).updates
+        whole, index = plain.batch([0, 1]), plain.answer_rows()[0]
+        with Fold(updates, Card(), model).applied(model) as net, torch.no_grad():
+            best = net(input_ids=whole.ids).logits.argmax(-1).gather(1, index)
+        right.append(float((best == torch.tensor(answers)).double().mean()))
+    assert right[0] == 1.0
+    assert right[1] < 0.5
 
 
 def test_both_ways_to_apply_the_factors_agree(model: Model) -> None:

@@ -30,7 +30,7 @@ from inweights.folding._card import Card
 from inweights.folding._fidelity import Recovered, distance
 from inweights.folding._lora import Lora
 from inweights.folding._teacher import prompted
-from inweights.folding._verdict import verdict
+from inweights.folding._verdict import reasons, verdict
 from inweights.models import Model
 
 CONTEXT = "The Orla costs £45. The Fenn costs £62."
@@ -80,6 +80,13 @@ def test_retained_is_the_share_of_what_the_prompt_gains() -> None:
     long = Recall({"retrieved": share(20, 10), "bare": share(20, 0), "folded": share(20, 10)})
     assert long.reference == "retrieved"
     assert json.dumps(known.as_json(), allow_nan=False)
+
+
+def test_a_verdict_names_the_numbers_that_decide() -> None:
+    assert reasons(0.73, None) == "0.73 of its effect on other questions is recovered (GOOD needs 0.8)"
+    both = reasons(0.73, 0.2)
+    assert both.startswith("0.20 of the right answers about the prompt are retained (GOOD needs 0.9); 0.73 of its")
+    assert reasons(None, None) == ""
 
 
 @pytest.mark.parametrize(

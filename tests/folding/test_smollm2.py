@@ -9,25 +9,26 @@ from inweights.folding import Fold, Frame, Steps, answered, measure, questions, 
 from inweights.folding._card import Card
 from inweights.models import load
 
-CALIBRATION, HELD_OUT = questions()[:12], questions()[40:48]
+CALIBRATION, HELD_OUT = questions()[:8], questions()[40:48]
 
 
 def test_a_pirate_without_the_prompt() -> None:
-    """Twelve questions and sixteen steps recover more than a third of the prompt on eight others, float32; another
-    prompt's fold and a random one of equal norms recover next to nothing, and the model is left as it was."""
+    """Eight questions and eight steps recover more than half of the prompt on eight others, float32; the fold of
+    another prompt recovers less than half of that, random updates of equal norms nothing, and the model is left as it
+    was."""
     model = load("smollm2")
     low = working(model)
     before = {name: p.clone() for name, p in model.model.named_parameters()}
     folds = {}
     for name, context in (("pirate", PIRATE), ("french", FRENCH)):
-        examples = answered(Frame.of(low, context), CALIBRATION, seed=1, new=16)
-        steps = Steps(count=16 if name == "pirate" else 12, rate=3e-3, batch=4)
+        examples = answered(Frame.of(low, context), CALIBRATION, seed=1, new=12)
+        steps = Steps(count=8, rate=3e-3, batch=4)
         folds[name] = Fold(solve_updates(model, examples, low=low, steps=steps).updates, Card(), model)
-    held_out = answered(Frame.of(model, PIRATE), HELD_OUT, new=24, temperature=0.0)
+    held_out = answered(Frame.of(model, PIRATE), HELD_OUT, new=16, temperature=0.0)
     found = measure("held out", held_out, folds["pirate"], others={"french": folds["french"]})
-    assert found.recovered.value > 0.33
+    assert found.recovered.value > 0.5
     assert found.agree_folded > found.agree_bare
-    for control in found.controls.values():
-        assert control.value < 0.2
-        assert control.high < found.recovered.value
+    assert found.controls["random updates of equal norms"].high < 0.05
+    assert found.controls["french"].value < found.recovered.value / 2
+    assert found.controls["french"].high < found.recovered.low
     assert all(torch.equal(p, before[name]) for name, p in model.model.named_parameters())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 import torch
 from talking import talker
 
-from inweights.folding import Examples, Frame, Steps, made_up, make, pieces, study
+from inweights.folding import Examples, Frame, Steps, _teach, made_up, make, pieces, study
 from inweights.folding._facts import facts_of, surprisals
 from inweights.folding._lessons import LEAST_GENERAL, apart, as_examples, general, lessons, only_facts, steps_for_facts
 from inweights.folding._study import Study
@@ -95,6 +96,30 @@ def test_known_answers_are_kept_with_the_likelier_teacher() -> None:
         reads, bare = answer_scores(model, prompts, [answer] * 2)
         assert reads - bare < 1.01
     assert kept or dropped
+
+
+def test_sentences_are_taught_in_the_words_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own answer where that is whole and names the phrase; the sentence that was made otherwise, and phrases."""
+    model = talker()
+    frame, parts = Frame.of(model, CONTEXT), pieces(CONTEXT)
+    made = "The Orla costs £45."
+    replies = {"whole": "It is £45.", "other": "It is £90.", "cut off": "£45 is what the Orla", "phrase": "It is £45."}
+    drafts = [Draft(f"What does the Orla cost, {name}?", 0, "£45", made) for name in replies]
+    drafts[-1] = replace(drafts[-1], answer="£45")
+
+    def ids(text: str) -> tuple[int, ...]:
+        return tuple(model.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def answers(frame: Frame, prompts: Sequence[object], new: Sequence[int]) -> list[tuple[int, ...]]:
+        assert len(prompts) == 3  # the phrase is not asked for
+        ended = {name: (frame.end,) if name != "cut off" else () for name in replies}
+        return [(*ids(text), *ended[name]) for name, text in replies.items()][:3]
+
+    monkeypatch.setattr(_teach, "greedy", answers)
+    monkeypatch.setattr(_teach, "GAIN", -1e9)  # what random weights make of the answers is another matter
+    kept = taught(Reader(frame), parts, facts_of(frame, parts), drafts)
+    taught_words = [model.tokenizer.decode(q.answer, skip_special_tokens=True) for q in kept]
+    assert taught_words == ["It is £45.", made, made, "£45"]
 
 
 def test_made_up_values_are_seen() -> None:

@@ -76,7 +76,7 @@ def test_an_interrupted_fold_asks_nothing_twice(tmp_path: Path, monkeypatch: pyt
     def run(folder: Path | None, stop: bool) -> dict[str, torch.Tensor]:
         def after(stage: str, done: int, total: int) -> None:
             seen.append(stage)
-            if stop and stage == "solving" and done == 20:
+            if stop and stage == "fitting the adapter" and done == 20:
                 raise KeyboardInterrupt
 
         made = make(model, PROMPT, calibration=12, report=False, new=6, folder=folder, after=after)
@@ -87,7 +87,7 @@ def test_an_interrupted_fold_asks_nothing_twice(tmp_path: Path, monkeypatch: pyt
         run(tmp_path / "w", stop=True)
     seen.clear()
     resumed = run(tmp_path / "w", stop=False)
-    assert set(seen) == {"solving"}
+    assert set(seen) == {"fitting the adapter"}
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     with pytest.raises(InputError, match="unfinished"):
         make(model, "Speak French.", calibration=12, report=False, new=6, folder=tmp_path / "w")

@@ -120,7 +120,7 @@ def elsewhere(package: Path, folder: Path) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize("changed", ["blocks/_block.py", "ledger/_judge.py"])
+@pytest.mark.parametrize("changed", ["blocks/_block.py", "ledger/_intervals.py"])
 def test_answers_of_other_code_are_refused(changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real worker with a copy of the package, in which one file was changed. The judging code affects no numbers."""
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path / "cache"))
@@ -136,7 +136,7 @@ def test_answers_of_other_code_are_refused(changed: str, tmp_path: Path, monkeyp
     monkeypatch.setitem(ENGINES, "ray", elsewhere(tmp_path / "node", tmp_path / "left"))
     (found,) = run_claims([load_all()[IDS[1]]], results=side_by_side("ray", None, None))
     assert len(list((tmp_path / "left").iterdir())) == 5  # it has worked
-    if changed == "ledger/_judge.py":
+    if changed == "ledger/_intervals.py":
         assert (found.verdict, found.why) == (Verdict.PASS, "")
     else:
         assert (found.verdict, found.broken, found.trials) == (Verdict.NOT_RUN, True, 0)

@@ -18,6 +18,7 @@ BENCHES = {
     "train": "steps of training a decoder at equal arithmetic, against the loop in common use",
     "predictors": "classical predictors on all prefixes at once, against the loops of public code",
     "generate": "patched generation on SmolLM2, against recomputing and against plain generation",
+    "app": "the web page with 50 clients at once: errors, unfinished jobs, growth of memory",
 }
 
 

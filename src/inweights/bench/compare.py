@@ -12,12 +12,12 @@ from inweights.compare import Shots, in_context, orders, shots
 from inweights.models import Model, load
 from inweights.running import run as run_model
 
-SAMPLE = 25
+SAMPLE = 50
 
 
-def run(task: str = "sst2", demonstrations: int = 4, count: int = 10, queries: int = 50) -> Result:
+def run(task: str = "sst2", demonstrations: int = 4, count: int = 10, queries: int = 100) -> Result:
     """Runs the benchmark. Both sides compute the distribution of the next token for every order and query, and the
-    logits of the last token alone. The rival is timed on every 25th pair and scaled up."""
+    logits of the last token alone. The rival is timed on every 50th pair and scaled up."""
     model = load("smollm2", device="cpu")
     shown = shots(model, task, demonstrations, queries)
     places = orders(demonstrations, count, torch.Generator().manual_seed(0))

@@ -10,6 +10,7 @@ import typer
 from inweights import __version__
 from inweights.cli._exits import exit_code
 from inweights.cli.anatomy import anatomy
+from inweights.cli.app import app_command
 from inweights.cli.bench import bench
 from inweights.cli.claims import claims
 from inweights.cli.combine import combine
@@ -23,6 +24,7 @@ from inweights.cli.fold import fold
 from inweights.cli.generate import generate
 from inweights.cli.lab import lab
 from inweights.cli.patch import patch
+from inweights.cli.report import report
 from inweights.cli.rows import rows_command
 from inweights.cli.trace import trace
 from inweights.cli.verify import verify
@@ -48,9 +50,11 @@ for command in (
     anatomy,
     families,
     bench,
+    report,
 ):
     app.command()(command)
 app.command("rows")(rows_command)
+app.command("app")(app_command)
 app.add_typer(data, name="data")
 app.add_typer(lab, name="lab")
 app.add_typer(claims, name="claims")

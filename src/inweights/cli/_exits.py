@@ -29,8 +29,8 @@ TRACEBACK = "INWEIGHTS_TRACEBACK"
 """The environment variable that, set to any value, also prints the traceback of an internal error."""
 
 _EXTRAS = {
-    "accelerate": "peft", "gguf": "gguf", "matplotlib": "lab", "numpyro": "bayes", "peft": "peft", "pyarrow": "data",
-    "ray": "sweep", "sklearn": "lab",
+    "accelerate": "peft", "fastapi": "app", "gguf": "gguf", "matplotlib": "lab", "numpyro": "bayes", "peft": "peft",
+    "pyarrow": "data", "ray": "sweep", "sklearn": "lab", "uvicorn": "app",
 }  # fmt: skip
 """Packages that may be missing, and the extra of this package that installs them."""
 

@@ -79,14 +79,12 @@ def show_fidelity(result: Fidelity) -> None:
 
 def _show_recall(result: Fidelity) -> None:
     """Right answers to questions about the prompt, and three of them with what was answered."""
+    from inweights.folding import ANSWERED_WITH
+
     known = result.recall
     assert known is not None
     kept = known.retained()
-    named = {
-        "prompted": "the whole prompt", "window": "the passage with the answer", "retrieved": "passages by BM25",
-        "bare": "nothing", "folded": "the fold", "random": "control: random updates of equal norms",
-    }  # fmt: skip
-    rows = [(named[who], "beyond the model's window" if share is None else f"{share:.1%}") for who, share in
+    rows = [(ANSWERED_WITH[who], "beyond the model's window" if share is None else f"{share:.1%}") for who, share in
             known.accuracy.items()]  # fmt: skip
     table((f"{known.questions} questions about the prompt, with", "right answers"), rows)
     if kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -51,17 +52,24 @@ Plain = Annotated[
 Static = Annotated[bool, typer.Option("--static", help="One weight change for the whole query.")]
 
 
+FILE_NAME = re.compile(r"[\w./~-]+\.(txt|md|markdown|rst|json|jsonl|yaml|yml|toml|html|csv|prompt)", re.IGNORECASE)
+"""One word that can hardly be a prompt."""
+
+
 def text(argument: str, value: str) -> str:
     """The value itself, or the content of FILE if the value is `@FILE`; a context must not be empty."""
     if value.startswith("@"):
         result, named = read_text(Path(value[1:]), f"The file of {argument}"), f"The file of {argument} {value[1:]!r}"
+        result = result.removesuffix("\n").removesuffix("\r")  # editors end files with one, prompts do not
     else:
         result, named = value, argument
         with suppress(OSError):  # a text may be too long for the name of a file
-            if Path(value).is_file():
+            there = Path(value).is_file()
+            if there or (argument == "--context" and FILE_NAME.fullmatch(value)):
+                meant = f"a file: did you mean @{value}?" if there else "a file name, but there is no such file here."
                 raise InputError(
-                    f"{argument} is {value!r}, which is a file: did you mean @{value}? (To use the name itself as the "
-                    "text, write it into a file.)"
+                    f"{argument} is {value!r}, which is {meant} (To use the name itself as the text, write it into a "
+                    "file, and give @FILE.)"
                 )
     if argument == "--context" and not result.strip():
         raise InputError(f"{named} is empty: give the text of the prompt, or @FILE.")

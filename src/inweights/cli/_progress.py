@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,7 +53,12 @@ class Lines:
         if description not in ("", self.stage):
             self.stage, self.begun, self.last = description, now, now
             self.write(f"{self.stage} …\n")
-        elif now - self.last >= EVERY:
+        self.tick()
+
+    def tick(self) -> None:
+        """Writes a line if the last one is `EVERY` seconds ago: also in the middle of a step that takes minutes."""
+        now = self.clock()
+        if self.stage and now - self.last >= EVERY:
             self.last = now
             self.write(f"{self.stage}: {self._far(now - self.begun)}\n")
 
@@ -74,6 +80,24 @@ def clock_time(seconds: float) -> str:
 
 
 @contextmanager
+def _ticking(lines: Lines) -> Iterator[Lines]:
+    """A thread that looks once a second whether a line is due."""
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(1.0):
+            lines.tick()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield lines
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
 def progress() -> Iterator[Progress | Lines]:
     """Bars with the time left on a terminal; lines otherwise, as a log keeps them."""
     from rich.console import Console
@@ -81,7 +105,8 @@ def progress() -> Iterator[Progress | Lines]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield Lines(sys.stderr.write)
+        with _ticking(Lines(sys.stderr.write)) as lines:
+            yield lines
         return
     columns = (
         TextColumn("{task.description}"),

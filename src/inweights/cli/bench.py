@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,8 @@ def bench(
         list[str] | None,
         typer.Option(help="Only this prompt of `fold`, or number of facts of `knowledge`; repeatable.", metavar="X"),
     ] = None,
-    model: Annotated[str, typer.Option(help="The model of `knowledge`: a name or a folder.")] = "smollm2",
+    model: Annotated[str, typer.Option(help="The model of `knowledge` and `app`: a name or a folder.")] = "smollm2",
+    seconds: Annotated[float | None, typer.Option(help="How long `app` is under load; 300 by default.", min=1)] = None,
     as_json: Json = False,
 ) -> None:
     """Measure ours against the rival, taking turns in one process, and check that both agree."""
@@ -31,10 +32,13 @@ def bench(
     job = load(name)
     if only and name not in ("fold", "knowledge"):
         raise InputError(f"--only is for the benchmarks fold and knowledge, but this is {name}.")
-    if model != "smollm2" and name != "knowledge":
-        raise InputError(f"--model is for the benchmark knowledge, but this is {name}.")
-    chosen = {"only": tuple(only)} if only else {}
-    result = job(**chosen, **({"model": model} if name == "knowledge" else {}))
+    if model != "smollm2" and name not in ("knowledge", "app"):
+        raise InputError(f"--model is for the benchmarks knowledge and app, but this is {name}.")
+    if seconds is not None and name != "app":
+        raise InputError(f"--seconds is for the benchmark app, but this is {name}.")
+    chosen: dict[str, Any] = {"only": tuple(only)} if only else {}
+    chosen |= {"seconds": seconds} if seconds is not None else {}
+    result = job(**chosen, **({"model": model} if name in ("knowledge", "app") else {}))
     if as_json:
         emit(result.as_json())
     else:

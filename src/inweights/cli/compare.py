@@ -44,6 +44,7 @@ def compare(
     every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 20,
     rate: Rates = None,
     also: Also = None,
+    also_epochs: Annotated[int, typer.Option(help="Fewer epochs for other sides than gd; 0: as many.")] = 0,
     controls: Controls = True,
     out: Out = None,
     dtype: Dtype = "float32",
@@ -67,6 +68,7 @@ def compare(
         ("gd", *(also or ())),
         controls,
         seed,
+        also_epochs,
     ).check()
     if out is not None:
         from inweights._files import folder_for
@@ -87,9 +89,9 @@ def compare(
 
 def _compared(model: Model, plan: Plan) -> Comparison:
     """The comparison, its expected time before it and its progress during it on standard error."""
-    from inweights.compare import cost, run_comparison, shots
+    from inweights.compare import cost, run_comparison
 
-    _announce(cost(model, plan, shots(model, plan.task, plan.demonstrations, plan.queries, plan.seed)))
+    _announce(cost(model, plan, plan.shots(model)))
     with progress() as bars:
         bar = bars.add_task("comparing", total=None, note="")
 

@@ -76,20 +76,13 @@ def fold(
         made = make(
             loaded, prompt, calibration=queries, method=method, rank=rank, energy=energy, strength=strength, seed=seed,
             chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, questions=own, folder=folder,
-            after=stages(bars, "folding"),
+            after=stages(bars, "reading the prompt"),
         )  # fmt: skip
         written = made.fold.save_pretrained(out)
         shutil.rmtree(folder, ignore_errors=True)
     _report(made, written, loaded, method, strength, as_json)
     if made.fidelity is not None and made.fidelity.verdict == "FAILED":
         raise typer.Exit(1)
-
-
-MEANING = {
-    "GOOD": "at least 0.9 of the right answers about the prompt and 0.8 of its effect on other questions are kept.",
-    "PARTIAL": "part of what the prompt does is lost; see the tables.",
-    "FAILED": "the fold keeps nothing of the prompt for sure; do not use it.",
-}
 
 
 def _questions(path: Path | None, prompt: str) -> list[Question]:
@@ -129,6 +122,7 @@ def _require(
 
 def _report(made: Made, written: Path, loaded: Model, method: str, strength: float, as_json: bool) -> None:
     """Prints the fold and its fidelity, as JSON or as tables."""
+    from inweights.folding import FOLD_VERDICTS
     from inweights.models import device_names
 
     assert made.fidelity is not None
@@ -163,7 +157,7 @@ def _report(made: Made, written: Path, loaded: Model, method: str, strength: flo
     show_fidelity(made.fidelity)
     for warning in made.fidelity.warnings:
         say(warning)
-    say(f"{made.fidelity.verdict}: {MEANING[made.fidelity.verdict]}")
+    say(f"{made.fidelity.verdict}: {FOLD_VERDICTS[made.fidelity.verdict]} {made.fidelity.reason}.")
     say(
         f"{written}: rank {made.fold.rank}, {made.fold.nbytes / 2**20:.1f} MiB, strength {strength:g}; "
         f"solved in {made.seconds_solve:.1f} s, {made.seconds_total:.0f} s in total"

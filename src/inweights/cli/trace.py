@@ -55,8 +55,8 @@ def trace(
     if out is not None:
         from inweights.report import heatmap
 
-        words = [t.replace("Ġ", " ").replace("Ċ", "⏎") for t in result.tokens]
-        write_atomic(out, heatmap(result.norms.tolist(), words, "what each context token adds to the weights"))
+        picture = heatmap(result.norms.tolist(), result.tokens, "what each context token adds to the weights")
+        write_atomic(out, picture)
         rows = [
             (layer, i, token, *(float(t[k, i]) for t in (result.norms, result.totals, result.output_norms)))
             for k, layer in enumerate(result.layers)
@@ -77,9 +77,7 @@ def trace(
         }
         emit(with_former(values, how="computation"))
         return
-    mean = result.norms.mean(0)
-    top = mean.topk(min(10, len(mean))).indices.tolist()
-    table(("token", "i", "mean ‖ΔWᵢ₊₁ − ΔWᵢ‖"), [(repr(result.tokens[i]), str(i), f"{mean[i]:.3f}") for i in top])
+    table(("token", "i", "mean ‖ΔWᵢ₊₁ − ΔWᵢ‖"), [(repr(token), str(i), f"{m:.3f}") for token, i, m in result.top()])
     way = "all prefixes packed into few passes" if result.how == "packed" else result.how
     say(f"{len(result.tokens)} tokens × {len(result.layers)} layers in {result.seconds:.1f} s ({way}).")
     if out is not None:

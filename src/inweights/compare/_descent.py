@@ -80,8 +80,8 @@ class Lesson:
 class Descent:
     """Weights on their way down the gradient.
 
-    - `moved`: the parameters that move, by name; copies, which belong to this object alone.
-    - `forward`: runs the model with them.
+    - `moved`: the parameters that move, by name; copies, which belong to this object alone. Nothing here refers back to
+      the object, so that gigabytes are freed with it and do not wait for the collector of garbage.
     """
 
     def __init__(self, model: Model, way: Way, rate: float, seed: int = 0) -> None:
@@ -89,12 +89,14 @@ class Descent:
         self.lora = Lora(model, RANK, seed) if way.moved == "lora" else None
         names = moved_names(model, way.moved)
         self.moved = {name: net.get_parameter(name).detach().clone().requires_grad_() for name in names}
-        self.forward: Forward = self.lora.beside if self.lora else self._changed
         kind = torch.optim.SGD if way.optimiser == "sgd" else partial(torch.optim.Adam)
         self.leaves = self.lora.parameters if self.lora else list(self.moved.values())
         self.optimiser = kind(self.leaves, lr=rate)
 
-    def _changed(self, **inputs: Any) -> Any:
+    def forward(self, **inputs: Any) -> Any:
+        """The model's forward with the weights as they are now."""
+        if self.lora:
+            return self.lora.beside(**inputs)
         # Of the other parameters views without a gradient: the graph then ends where it should.
         others = {name: p.detach() for name, p in self.model.model.named_parameters()}
         return functional_call(self.model.model, others | self.moved, kwargs=inputs)
@@ -112,7 +114,9 @@ class Descent:
             grads = torch.autograd.grad(loss, self.leaves, allow_unused=True)
         for leaf, grad in zip(self.leaves, grads, strict=True):
             leaf.grad = grad
+        del grads
         self.optimiser.step()
+        self.optimiser.zero_grad()  # as large as the model
         return float(loss.detach())
 
 

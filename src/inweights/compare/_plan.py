@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from inweights._errors import Problems, unknown
+from inweights._errors import InputError, Problems, unknown
 from inweights.compare._descent import Descent, Lesson
 from inweights.compare._many import COUNTS, SIZES
 from inweights.compare._predict import zero_shot
-from inweights.compare._shots import COMPARED, Shots
+from inweights.compare._shots import COMPARED, Shots, shots
 from inweights.compare._ways import RATES, WAYS, Way
 from inweights.models import Model
 
@@ -31,7 +31,7 @@ class Plan:
     - `task`, `demonstrations`, `queries`, `seed`: what is shown and asked; see `shots`.
     - `orders`: how many orders of the demonstrations.
     - `epochs`, `every`, `rates`: gradient descent, with a checkpoint each `every` epochs; `rates` are those of ways
-      without rates of their own.
+      without rates of their own. `also_epochs`: fewer epochs for the ways other than `gd`; 0 for as many.
     - `ways`: names of `WAYS`, `patch` and `fold`, and of further comparisons: `sizes`, `many`, `attention`,
       `updates`, `martingale`.
     - `controls`: whether models of the same shape without training, and shuffled labels, are measured too.
@@ -47,6 +47,7 @@ class Plan:
     ways: tuple[str, ...] = ("gd",)
     controls: bool = True
     seed: int = 0
+    also_epochs: int = 0
 
     def check(self) -> Plan:
         """The plan; raises an error that lists everything that is wrong with it."""
@@ -59,6 +60,10 @@ class Plan:
             self.demonstrations != 1, "`demonstrations` is 1, which has one order only: at least 2 are needed."
         )
         problems.unless(self.every <= self.epochs, f"`every` is {self.every}, but there are only {self.epochs} epochs.")
+        problems.unless(
+            0 <= self.also_epochs <= self.epochs,
+            f"`also_epochs` is {self.also_epochs}: it must be at most the {self.epochs} epochs of gd, and not below 0.",
+        )
         problems.unless(bool(self.rates) and min(self.rates, default=0) > 0, "`rates` must be numbers above 0.")
         problems.unless("gd" in self.ways, "`ways` must contain gd, which the others are compared with.")
         for name in self.ways:
@@ -75,9 +80,24 @@ class Plan:
         """The rates of a way: those of the plan, unless it has its own."""
         return self.rates if way.rates == RATES else way.rates
 
-    @property
-    def checkpoints(self) -> int:
-        return -(-self.epochs // self.every)
+    def shots(self, model: Model) -> Shots:
+        """The demonstrations and queries. An error if the task has too few rows for them, or for a further comparison:
+        before any work, and not hours later."""
+        for name, counts in (("many", COUNTS), ("sizes", SIZES)):
+            try:
+                if name in self.ways:
+                    shots(model, self.task, max(counts), self.queries, self.seed)
+            except InputError as error:
+                raise InputError(f"`{name}` is not possible here: {error}") from None
+        return shots(model, self.task, self.demonstrations, self.queries, self.seed)
+
+    def epochs_of(self, way: Way) -> int:
+        """The epochs of a way: those of the plan, or fewer for ways other than `gd`."""
+        return self.epochs if way.name == "gd" else self.also_epochs or self.epochs
+
+    def every_of(self, way: Way) -> int:
+        """The epochs between two checkpoints of a way, which are also those of its test of orders."""
+        return min(self.every, self.epochs_of(way))
 
 
 @dataclass(frozen=True)
@@ -112,10 +132,11 @@ def cost(model: Model, plan: Plan, shown: Shots) -> Cost:
     for way in plan.descents:
         batches = -(-len(shown) // way.batch) if way.batch else 1
         epoch = step * (1 if batches == 1 else 0.5 + 0.5 * batches)
-        parts[way.name] = len(plan.rates_of(way)) * (plan.epochs * epoch + plan.checkpoints * asked)
+        epochs, every = plan.epochs_of(way), plan.every_of(way)
+        parts[way.name] = len(plan.rates_of(way)) * (epochs * epoch + -(-epochs // every) * asked)
         if way.name == "gd" or way.ordered:
             count = plan.orders if way.ordered else FEW_ORDERS
-            parts[f"{way.name}, orders"] = count * (plan.every * epoch + asked)
+            parts[f"{way.name}, orders"] = count * (every * epoch + asked)
     if plan.controls:
         share = min(CONTROL_QUERIES, plan.queries) / plan.queries
         each = share * (plan.orders + 2) * (asked + prefix) + plan.every * len(plan.rates) * step

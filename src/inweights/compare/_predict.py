@@ -10,12 +10,14 @@ from torch import Tensor, nn
 
 from inweights.compare._shots import Shots
 from inweights.models import Model
-from inweights.running import at_head, full_precision, pick, shared_cache, takes_positions, widened
+from inweights.running import at_head, full_precision, pick, picked, shared_cache, takes_positions
 
 Forward = Callable[..., Any]
 """A forward of the model, with its own weights or with others: `forward(input_ids=..., ...)`."""
 TOKENS = {"cpu": 1024, "cuda": 1 << 16}
 """Tokens of one batch."""
+ENOUGH = 256
+"""Tokens that make a batch worth a pass over the weights: from there on only texts of the same length join it."""
 
 
 def padded(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -34,37 +36,59 @@ def next_tokens(
     texts: Sequence[Sequence[int]],
     *,
     forward: Forward | None = None,
-    prefix: Sequence[int] = (),
+    prefixes: Sequence[Sequence[int]] = (),
     after: Callable[[int], None] = lambda _: None,
 ) -> Tensor:
-    """The log-probabilities of the token after each text, `(texts, vocabulary)`, on the CPU in at least float32.
+    """The log-probabilities of the token after each text, on the CPU in at least float32: `(texts, vocabulary)`, or
+    with prefixes `(prefixes · texts, vocabulary)`, all texts after the first prefix first.
 
     **Arguments:**
 
-    - `forward`: runs the model with other weights, by default its own. A `prefix` needs the model's own.
-    - `prefix`: tokens before every text, read once; where the model's cache cannot be shared, with each text.
-    - `after`: called with the number of texts done.
+    - `forward`: runs the model with other weights, by default its own. Prefixes need the model's own.
+    - `prefixes`: what each text is read after, of one length. Each is read once for all texts; where the model's cache
+      cannot be shared, with each text.
+    - `after`: called with the number of rows done.
     """
     device = next(net.parameters()).device
     cache, past = None, 0
     with full_precision(net):
-        if prefix:
-            cache, why = shared_cache(net, torch.tensor([list(prefix)], device=device))
-            past = 0 if why else len(prefix)
-            if why:
-                texts = [[*prefix, *text] for text in texts]
-        most = TOKENS["cuda" if device.type == "cuda" else "cpu"]
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # alike in length: little padding
-        parts: list[Tensor] = []
-        done = 0
-        while done < len(order):
-            end = done + 1
-            while end < len(order) and len(texts[order[end]]) * (end + 1 - done) <= most:
-                end += 1
-            parts.append(_rows(net, forward or net, [texts[i] for i in order[done:end]], cache, past))
-            done = end
+        if prefixes:
+            cache, why = shared_cache(net, torch.tensor([list(prefix) for prefix in prefixes], device=device))
+            past = 0 if why else len(prefixes[0])
+        owners = [k for k in range(max(1, len(prefixes))) for _ in texts]
+        rows = [text for _ in range(max(1, len(prefixes))) for text in texts]
+        if prefixes and not past:
+            rows = [[*prefixes[k], *text] for k, text in zip(owners, rows, strict=True)]
+        found, done = None, 0
+        for some in batches([len(row) for row in rows], TOKENS["cuda" if device.type == "cuda" else "cpu"]):
+            held = None if cache is None else picked(cache, torch.tensor([owners[i] for i in some], device=device))
+            part = _rows(net, forward or net, [rows[i] for i in some], held, past)
+            found = part.new_empty(len(rows), part.shape[-1]) if found is None else found
+            found[some] = part
+            done += len(some)
             after(done)
-    return torch.cat(parts)[torch.tensor(order).argsort()]
+    assert found is not None
+    return found
+
+
+def batches(lengths: Sequence[int], most: int) -> list[list[int]]:
+    """Indices of texts, in groups of about the same length and at most so many tokens, padding included.
+
+    Padding costs as much as tokens: the longest of a group is at most an eighth longer than its shortest, and a group
+    of `ENOUGH` tokens has no longer ones. The same query after several orders has the same length, so that most groups
+    have no padding.
+    """
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+    groups: list[list[int]] = []
+    for i in order:
+        group = groups[-1] if groups else []
+        first, last = (lengths[group[0]], lengths[group[-1]]) if group else (0, 0)
+        alike = lengths[i] == last or (last * len(group) < ENOUGH and 8 * lengths[i] <= 9 * first)
+        if group and alike and lengths[i] * (len(group) + 1) <= most:
+            group.append(i)
+        else:
+            groups.append([i])
+    return groups
 
 
 def _rows(net: nn.Module, forward: Forward, texts: Sequence[Sequence[int]], cache: Any, past: int) -> Tensor:
@@ -73,7 +97,7 @@ def _rows(net: nn.Module, forward: Forward, texts: Sequence[Sequence[int]], cach
     if takes_positions(net):
         extra["position_ids"] = torch.arange(past, past + ids.shape[1], device=ids.device).expand(len(ids), -1)
     if cache is not None:
-        extra["past_key_values"] = widened(cache, len(ids))
+        extra["past_key_values"] = cache
     last = (lengths - 1).unsqueeze(-1)
     with at_head(net, lambda h: pick(h, last)):
         logits: Tensor = forward(input_ids=ids, use_cache=cache is not None, **extra).logits[:, 0]
@@ -86,6 +110,12 @@ def counted_on(after: Callable[[int], None], done: int) -> Callable[[int], None]
     return lambda more: after(done + more)
 
 
+def begin_alike(texts: Sequence[Sequence[int]]) -> int:
+    """How many tokens all texts begin with; each keeps at least one of its own."""
+    most = min(map(len, texts)) - 1
+    return next((k for k in range(most) if len({text[k] for text in texts}) > 1), most)
+
+
 def in_context(
     model: Model,
     shown: Shots,
@@ -94,14 +124,12 @@ def in_context(
     after: Callable[[int], None] = lambda _: None,
 ) -> Tensor:
     """In-context learning: the log-probabilities after the demonstrations in each order and each query,
-    `(orders, queries, vocabulary)`. Each order's demonstrations are read once for all queries."""
-    each = len(shown.queries)
-    answers = []
-    for k, order in enumerate(orders.tolist()):
-        answers.append(
-            next_tokens(model.model, shown.queries, prefix=shown.prefix(order), after=counted_on(after, k * each))
-        )
-    return torch.stack(answers)
+    `(orders, queries, vocabulary)`. Each order's demonstrations are read once for all queries, with the tokens that all
+    queries begin with, and a query is read after several orders in one batch."""
+    common = begin_alike(shown.queries)
+    prefixes = [(*shown.prefix(order), *shown.queries[0][:common]) for order in orders.tolist()]
+    rows = next_tokens(model.model, [query[common:] for query in shown.queries], prefixes=prefixes, after=after)
+    return rows.view(len(prefixes), len(shown.queries), -1)
 
 
 def zero_shot(

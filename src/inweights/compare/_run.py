@@ -17,7 +17,7 @@ from inweights.compare._parts import Parts
 from inweights.compare._plan import CONTROL_QUERIES, FEW_ORDERS, PATCHED, Plan
 from inweights.compare._predict import in_context, zero_shot
 from inweights.compare._result import Comparison
-from inweights.compare._shots import Shots, orders, shots
+from inweights.compare._shots import Shots, orders
 from inweights.compare._sparsity import weights_of
 from inweights.compare._stages import InContext, control_model, correctness, measured_descent, over_orders, sensitivity
 from inweights.compare._ways import Way
@@ -42,7 +42,7 @@ def run_comparison(
     - `folder`: where parts are kept, by default in the user's cache.
     - `after`: called with the name of a part, how much of it is done, and how much there is.
     """
-    shown = shots(model, plan.check().task, plan.demonstrations, plan.queries, plan.seed)
+    shown = plan.check().shots(model)
     return _Run(model, plan, shown, Parts(model, plan, folder), after).all()
 
 
@@ -99,13 +99,14 @@ class _Run:
 
     def _descent(self, kind: Way, icl: InContext) -> list[dict[str, Any]]:
         plan, found = self.plan, []
+        epochs, every = plan.epochs_of(kind), plan.every_of(kind)
         for rate in plan.rates_of(kind):
-            name = f"{kind.name}-{rate:g}-{plan.epochs}-{plan.every}"
+            name = f"{kind.name}-{rate:g}-{epochs}-{every}"
 
             def measure(rate: float = rate) -> dict[str, Any]:
                 return measured_descent(
-                    self.model, self.shown, icl, kind, rate, epochs=plan.epochs, every=plan.every, seed=plan.seed,
-                    after=self._step(f"{kind.name}, rate {rate:g}", plan.epochs),
+                    self.model, self.shown, icl, kind, rate, epochs=epochs, every=every, seed=plan.seed,
+                    after=self._step(f"{kind.name}, rate {rate:g}", epochs),
                 )  # fmt: skip
 
             found += self.parts.numbers(name, measure)["checkpoints"]
@@ -116,12 +117,12 @@ class _Run:
         rates = self.plan.rates_of(kind)
         rate = 1e-4 if 1e-4 in rates else max(rates)
         some = self.orders if kind.ordered else self.orders[:FEW_ORDERS]
-        total = len(some) * self.plan.every
+        epochs = self.plan.every_of(kind)
         return self.parts.numbers(
-            f"{kind.name}-orders-{rate:g}-{self.plan.every}",
+            f"{kind.name}-orders-{rate:g}-{epochs}",
             lambda: over_orders(
-                self.model, self.shown, kind, rate, some.tolist(), epochs=self.plan.every,
-                after=self._step(f"{kind.name}, orders", total),
+                self.model, self.shown, kind, rate, some.tolist(), epochs=epochs,
+                after=self._step(f"{kind.name}, orders", len(some) * epochs),
             ),
         )  # fmt: skip
 

@@ -48,6 +48,12 @@ from inweights.folding._recall import with_passages as with_passages
 from inweights.folding._ridge import RidgeFit as RidgeFit
 from inweights.folding._savings import Savings as Savings
 from inweights.folding._savings import savings as savings
+from inweights.folding._show import ANSWERED_WITH as ANSWERED_WITH
+from inweights.folding._show import FOLD_VERDICTS as FOLD_VERDICTS
+from inweights.folding._show import card_bars as card_bars
+from inweights.folding._show import card_rows as card_rows
+from inweights.folding._show import fidelity_bars as fidelity_bars
+from inweights.folding._show import fidelity_rows as fidelity_rows
 from inweights.folding._showcase import FoldShown as FoldShown
 from inweights.folding._showcase import facts_showcase as facts_showcase
 from inweights.folding._showcase import fold_showcase as fold_showcase

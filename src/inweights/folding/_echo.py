@@ -43,7 +43,11 @@ def clauses(piece: Piece) -> tuple[str, list[str]]:
 
 
 def echoes(piece: Piece, phrase: str, rnd: random.Random) -> Iterator[tuple[str, str]]:
-    """Questions for a phrase of a sentence, each with its answer: the phrase alone, or the clause as a sentence."""
+    """Questions for a phrase of a sentence, each with the clause as the sentence that answers it.
+
+    Not the phrase alone: a model answers in sentences unless it is told not to. What it is taught after another
+    beginning than its own, it does not come to say.
+    """
     subject, parts = clauses(piece)
     if not subject:
         return
@@ -52,12 +56,11 @@ def echoes(piece: Piece, phrase: str, rnd: random.Random) -> Iterator[tuple[str,
         full = f"{subject} {part}"
         if re.search(word, part):
             natural = asking(subject, part, phrase)
-            for i, query in enumerate(natural):
-                yield query, phrase if i % 2 == 0 else f"{full}."
             echo, cut = re.sub(word, "what", full, count=1), re.split(word, full, maxsplit=1)[0].strip()
-            for i, frame in enumerate(rnd.sample(FRAMES, 1 if natural else 3)):
-                yield frame.format(echo=echo, cut=cut, subject=subject), phrase if i == 0 else f"{full}."
+            frames = rnd.sample(FRAMES, 1 if natural else 3)
+            for query in (*natural, *(frame.format(echo=echo, cut=cut, subject=subject) for frame in frames)):
+                yield query, f"{full}."
     if re.search(word, subject) and parts:
         part = rnd.choice(parts)
-        yield f"Which one {part}?", f"{subject}."
+        yield f"Which one {part}?", f"{subject} {part}."
         yield f"Who or what {part}?", f"{subject} {part}."

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from inweights._draw import Bar, Shown, bars_size, draw_bars
 from inweights._errors import InputError
 from inweights.folding._answers import DEFINITION, is_right
 from inweights.folding._calibrate import answered, questions
@@ -16,11 +17,12 @@ from inweights.folding._frame import Frame
 from inweights.folding._methods import batch_tokens
 from inweights.folding._recall import Recall
 from inweights.folding._savings import Savings, savings
+from inweights.folding._show import fidelity_bars, fidelity_rows
 from inweights.folding._side_by_side import side_by_side
 from inweights.folding._teacher import prompted
 from inweights.folding._turns import conversations
 from inweights.folding._unrelated import SideEffects, side_effects
-from inweights.folding._verdict import verdict
+from inweights.folding._verdict import reasons, verdict
 from inweights.running import sample
 
 SHOWN = 3
@@ -50,7 +52,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Fidelity:
+class Fidelity(Shown):
     """The whole report. The first set of queries stands for it; `accuracy` is there if answers were given.
 
     - `studied`: the divergences on questions about the context that were kept apart; `recall`: right answers to them.
@@ -97,6 +99,12 @@ class Fidelity:
         word = verdict((first.value, first.low) if first else None, (kept[0], kept[1]) if kept else None, numbers)
         return "PARTIAL" if word == "GOOD" and self.warnings else word
 
+    @property
+    def reason(self) -> str:
+        """The numbers that the verdict follows from, in words."""
+        kept = self.recall.retained() if self.recall else None
+        return reasons(self.sets[0].recovered.value if self.sets else None, kept[0] if kept else None)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "sets": [s.as_json() for s in self.sets],
@@ -112,9 +120,21 @@ class Fidelity:
             "warnings": self.warnings,
         }
 
+    def _bars(self) -> list[Bar]:
+        return fidelity_bars(self.as_json())
+
+    def _draw(self, axes: Any) -> None:
+        draw_bars(axes, self._bars(), "share of 1")
+
+    def _size(self) -> tuple[float, float]:
+        return bars_size(self._bars())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return fidelity_rows(self.as_json())
+
     def for_card(self) -> dict[str, Any]:
         """What the model card shows: no times, which are another machine's tomorrow."""
-        table: dict[str, Any] = {}
+        table: dict[str, Any] = {"verdict": f"{self.verdict}: {self.reason}"}
         for s in self.sets:
             row = {"recovered": asdict(s.recovered), "kl": s.kl_folded, "agreement": s.agree_folded}
             table[f"folded, {s.name}"] = row

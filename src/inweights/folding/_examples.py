@@ -33,6 +33,8 @@ class Examples:
     - `taught`: all tokens that the teacher of each example reads before the answer, where that is not the context and
       the query: a part of the context with the query, or the query alone if it shall be answered as ever. `None` for
       the whole context; empty if that holds for all.
+    - `sure`: whether the answer is right whatever its teacher makes of it, because the question was made from it;
+      empty if none is.
     """
 
     frame: Frame
@@ -40,10 +42,14 @@ class Examples:
     asked: tuple[tuple[int, ...], ...]
     answers: tuple[tuple[int, ...], ...]
     taught: tuple[tuple[int, ...] | None, ...] = ()
+    sure: tuple[bool, ...] = ()
 
     def prompt_of(self, i: int) -> tuple[int, ...] | None:
         """What the teacher of an example reads before the answer; `None` for the whole context and the query."""
         return self.taught[i] if self.taught else None
+
+    def is_sure(self, i: int) -> bool:
+        return bool(self.sure) and self.sure[i]
 
     def some(self, chosen: Sequence[int]) -> Examples:
         """The chosen examples."""
@@ -53,6 +59,7 @@ class Examples:
             tuple(self.asked[i] for i in chosen),
             tuple(self.answers[i] for i in chosen),
             tuple(self.prompt_of(i) for i in chosen),
+            tuple(self.is_sure(i) for i in chosen),
         )
 
     def shortened(self, tokens: int) -> Examples:
@@ -62,9 +69,10 @@ class Examples:
     def __add__(self, other: Examples) -> Examples:
         """Both, with the frame of the first."""
         taught = [e.prompt_of(i) for e in (self, other) for i in range(len(e))]
+        sure = [e.is_sure(i) for e in (self, other) for i in range(len(e))]
         return Examples(
             self.frame, self.queries + other.queries, self.asked + other.asked, self.answers + other.answers,
-            tuple(taught),
+            tuple(taught), tuple(sure),
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -119,3 +127,13 @@ class Examples:
             weights[i, : len(answers)] = 1.0
         device = self.frame.model.device
         return index.to(device), weights.to(device)
+
+    def answer_tokens(self) -> tuple[Tensor, Tensor]:
+        """The tokens of every answer, padded with 0, and 1 where they are sure: `(n, R)`, as `answer_rows`."""
+        most = max(map(len, self.answers))
+        tokens, sure = torch.zeros(len(self), most, dtype=torch.long), torch.zeros(len(self), most)
+        for i, answer in enumerate(self.answers):
+            tokens[i, : len(answer)] = torch.tensor(answer)
+            sure[i, : len(answer)] = float(self.is_sure(i))
+        device = self.frame.model.device
+        return tokens.to(device), sure.to(device)

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
+from inweights._draw import Shown
 from inweights._errors import InputError, Problems
 from inweights.folding._card import FILE, Card
 from inweights.folding._page import page
+from inweights.folding._show import card_rows, draw_norms
 from inweights.folding._template import without_system_turn
 from inweights.models import Factors, Model, as_model, is_transposed, to_float64, write_gguf, write_merged, write_peft
 from inweights.theory import Changes, Update, wide
@@ -40,7 +43,7 @@ def of_another_model(wrong: int, total: int, model: Model) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class Fold(Shown):
     """One update for each of some matrices of a model, and what is known of them.
 
     **Arguments:**
@@ -87,6 +90,14 @@ class Fold:
             size = torch.linalg.vector_norm(to_float64(model.model.get_parameter(name).detach()))
             results[name] = float(update.frobenius()) / float(size)
         return results
+
+    def _draw(self, axes: Any) -> None:
+        sizes = {name: float(update.frobenius()) for name, update in self.updates.items()}
+        draw_norms(axes, sizes if self.model is None else self.norms(self.model), relative=self.model is not None)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        size = ("matrices, size", f"{len(self.updates)}, {self.nbytes / 2**20:.1f} MiB")
+        return [*card_rows(replace(self.card, rank=self.rank)), size]
 
     # --- what it does -------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ FEW = {"cuda": 64, "cpu": 24}
 """Generic queries for a context that only states facts."""
 SHORT = 24
 """Tokens of their answers that are fitted beside facts: enough to keep the style, and as short as facts are."""
-PASSES = 15
+PASSES = {"cuda": 15, "cpu": 10}
 """How often each example is seen."""
 GENERAL, LEAST_GENERAL = 0.03, 12
 """The share and least number of plain texts that the bare model goes on with as ever."""
@@ -88,6 +88,7 @@ def as_examples(frame: Frame, questions: Sequence[Studied]) -> Examples:
         tuple(frame.asked(q.query) for q in questions),
         tuple(q.answer for q in questions),
         tuple(q.taught for q in questions),
+        tuple(q.known for q in questions),
     )
 
 
@@ -109,13 +110,15 @@ def general(frame: Frame, count: int, seed: int, new: int = 24) -> Examples:
 
 
 def steps_for_facts(model: Model, examples: Examples, rank: int) -> Steps:
-    """How many steps the examples are worth, and the rate: each is seen `PASSES` times.
+    """How many steps the examples are worth, and the rate: each is seen `PASSES` times, less often where that takes
+    minutes.
 
     A higher rank takes a lower rate: its update moves more for the same step of its factors. So does a wider model;
     the power was fitted to two of them (docs/log.md).
     """
-    base = KNOWN["cuda" if model.device.type == "cuda" else "cpu"]
-    count = round(PASSES * len(examples) / base.batch)
+    device = "cuda" if model.device.type == "cuda" else "cpu"
+    base = KNOWN[device]
+    count = round(PASSES[device] * len(examples) / base.batch)
     width = model.model.get_parameter(f"{linear_modules(model)[0]}.weight").shape[-1]
     slower = min(1.0, (16 / rank) ** 0.5) * min(2.0, (WIDTH / width) ** 1.5)
     return replace(base, count=max(64, min(4000, count)), rate=base.rate * slower)

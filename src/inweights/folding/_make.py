@@ -218,9 +218,10 @@ def _study(frame: Frame, method: str, seed: int, questions: Sequence[Question], 
     if method != "match" or not frame.around[0]:
         return Study(tuple(pieces(frame.context)), (), ())
     fast = frame.model.device.type == "cuda"
+    after("studying the prompt", 0, 0)
     return study(
         frame, forms=8 if fast else 4, rounds=2, seed=seed, avoid=[q.text for q in questions],
-        after=lambda done, total: after("studying", done, total),
+        after=lambda done, total: after("studying the prompt", done, total),
     )  # fmt: skip
 
 
@@ -233,7 +234,7 @@ def _solved(
     if plan.style is not None and not (plan.facts is not None and only_facts(studied)):
         first = solve_updates(
             model, replace(plan.style, frame=frame), method, rank=rank, seed=seed, low=low,
-            state=work.state("style"), after=lambda done, total: after("solving", done, total),
+            state=work.state("style"), after=lambda done, total: after("fitting the adapter", done, total),
         )  # fmt: skip
     if plan.facts is None:
         assert first is not None
@@ -242,7 +243,7 @@ def _solved(
     second = solve_updates(
         model, replace(plan.facts, frame=frame), method, rank=rank, seed=seed, low=low,
         steps=steps_for_facts(low, plan.facts, rank), start=first.updates if first else None,
-        state=work.state("facts"), after=lambda done, total: after("solving facts", done, total),
+        state=work.state("facts"), after=lambda done, total: after("fitting the facts", done, total),
     )  # fmt: skip
     more = first.seconds if first else 0.0
     return replace(second, seconds=second.seconds + more)

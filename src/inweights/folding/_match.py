@@ -16,7 +16,7 @@ from inweights.folding._draw import Draws
 from inweights.folding._examples import Examples
 from inweights.folding._guard import Guard
 from inweights.folding._lora import Lora
-from inweights.folding._steps import Divergence, Steps
+from inweights.folding._steps import Divergence, Steps, with_truth
 from inweights.folding._teacher import Teacher
 from inweights.folding._work import State, adam_tensors, restore_adam
 from inweights.models import Model
@@ -32,6 +32,8 @@ class Fit:
         whole = examples.batch(everything)
         self.ids, self.ends = whole.ids.to(model.device), whole.real.sum(1)
         self.index, self.weights = (t.to(model.device) for t in examples.answer_rows())
+        self.tokens, self.sure = (t.to(model.device) for t in examples.answer_tokens())
+        self.any_sure = bool(self.sure.any())
         self.rate = torch.zeros((), device=model.device)
         on_gpu = model.device.type == "cuda"
         self.adam = torch.optim.AdamW(
@@ -45,9 +47,9 @@ class Fit:
         self.now: tuple[Tensor, ...] = ()
 
     def load(self, chosen: list[int]) -> None:
-        """Puts a batch where the step finds it: ids, rows of the answers, their weights, and the teacher's states."""
+        """Puts a batch where the step finds it: ids; rows, weights and tokens of the answers; the teacher's states."""
         at = torch.tensor(chosen, device=self.model.device)
-        new = [t[at] for t in (self.ids, self.index, self.weights, self.teacher.last)]
+        new = [t[at] for t in (self.ids, self.index, self.weights, self.tokens, self.sure, self.teacher.last)]
         new.append(self.teacher.blocks[at] if self.steps.match else new[-1][:0])
         if self.steps.graph and self.now:
             for to, value in zip(self.now, new, strict=True):
@@ -60,7 +62,7 @@ class Fit:
 
     def terms(self) -> tuple[Tensor, Tensor]:
         """The divergence of the answers, and for each block the mean square by which it misses, `(blocks,)`."""
-        ids, index, weights, last, inner = self.now
+        ids, index, weights, tokens, sure, last, inner = self.now
 
         def both(h: Tensor) -> Tensor:
             own = pick(h, index)
@@ -74,8 +76,10 @@ class Fit:
         with block_outputs(net, names, keep) as outputs, at_head(net, both):
             logits = forward(input_ids=ids, use_cache=False).logits
         student, teacher = logits.chunk(2)
-        flat = weights.flatten()
-        divergence: Tensor = Divergence.apply(student, teacher.detach(), flat, self.steps.focus)
+        flat, target = weights.flatten(), teacher.detach()
+        if self.any_sure:
+            target = with_truth(target, tokens.flatten(), sure.flatten())
+        divergence: Tensor = Divergence.apply(student, target, flat, self.steps.focus)
         if not self.steps.match:
             return divergence, divergence.detach().new_zeros(len(outputs))
         missed = (torch.stack(outputs, 2) - inner).float().square().mean(-1).flatten(0, 1)

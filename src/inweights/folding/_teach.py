@@ -27,7 +27,8 @@ WHOLE = 1024
 class Draft:
     """A question about a piece, and the phrase that it should be answered with; empty for all that the piece says.
 
-    `answer`: what is answered, where that follows from the way the question was made; otherwise the model answers.
+    `answer`: what is answered, where that follows from the way the question was made; otherwise the model answers. A
+    sentence is replaced by the model's own, where that names the phrase too.
     """
 
     query: str
@@ -93,15 +94,16 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
     frame, size = reader.frame, batch_tokens(reader.frame.model)
     prompts = [reader.prompt(parts[d.piece].reads, d.query) for d in drafts]
     answers = [(*_ids(frame, d.answer), frame.end) for d in drafts]
-    open_ = [k for k, d in enumerate(drafts) if not d.answer]
+    context = Lookup(frame.context)
+    open_ = [k for k, d in enumerate(drafts) if not d.answer or d.answer != d.phrase]
     new = [SHORT if drafts[k].phrase else LONG for k in open_]
     for k, answer in zip(open_, greedy(frame, [prompts[k] for k in open_], new), strict=True):
-        answers[k] = answer
+        if not drafts[k].answer or _as_good(frame, context, drafts[k], answer):
+            answers[k] = answer
     texts = frame.model.tokenizer.batch_decode(answers, skip_special_tokens=True)
     stated: dict[int, list[str]] = {}
     for fact in facts:
         stated.setdefault(fact.piece, []).append(fact.phrase)
-    context = Lookup(frame.context)
     named = [_named(context, d, stated.get(d.piece, []), text) for d, text in zip(drafts, texts, strict=True)]
     for k in _likely(frame, prompts, drafts, [k for k, phrase in enumerate(named) if phrase is None]):
         named[k], answers[k] = drafts[k].phrase, (*_ids(frame, drafts[k].phrase), frame.end)
@@ -119,6 +121,12 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
             d, teacher = drafts[k], None if full > window else prompts[k]
             results.append(Studied(d.query, d.piece, named[k] or "", answers[k], teacher, bool(d.answer)))
     return results
+
+
+def _as_good(frame: Frame, context: Lookup, draft: Draft, answer: tuple[int, ...]) -> bool:
+    """Whether the model's own answer is whole and names the phrase of the sentence that would be taught instead."""
+    text = frame.model.tokenizer.decode(answer, skip_special_tokens=True)
+    return frame.ended(answer[-1]) and _named(context, draft, (), text) == draft.phrase
 
 
 def _named(context: Lookup, draft: Draft, facts: Sequence[str], answer: str) -> str | None:

@@ -29,3 +29,12 @@ def verdict(
         return "FAILED"
     good = (recovered is None or recovered[0] >= RECOVERED) and (retained is None or retained[0] >= RETAINED)
     return "GOOD" if good else "PARTIAL"
+
+
+def reasons(recovered: float | None, retained: float | None) -> str:
+    """The numbers that the verdict follows from, each with what `GOOD` needs; empty if there are none."""
+    parts = (
+        (retained, RETAINED, "of the right answers about the prompt are retained"),
+        (recovered, RECOVERED, "of its effect on other questions is recovered"),
+    )
+    return "; ".join(f"{value:.2f} {what} (GOOD needs {least:g})" for value, least, what in parts if value is not None)

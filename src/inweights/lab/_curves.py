@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from inweights._draw import Shown
+from inweights.lab._bands import bootstrap
 from inweights.lab._draw import Draw
+from inweights.lab._figure import curves_figure
 from inweights.lab.predictors import Predictor
 from inweights.lab.tasks import Loss, Sample, Task
 
@@ -30,6 +33,21 @@ class PromptSource(Protocol):
     def sample(self, draw: Draw, points: int) -> Sample: ...
 
 
+class Curves(dict[str, Tensor], Shown):
+    """Errors of each predictor by name, `(prompts, points)`: entry i after i examples; `unit` is what they count."""
+
+    def __init__(self, errors: Mapping[str, Tensor], unit: str) -> None:
+        super().__init__(errors)
+        self.unit = unit
+
+    def _draw(self, axes: Any) -> None:
+        curves_figure("", self, self.unit).draw(axes)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        last = {name: bootstrap(each[:, -1:]) for name, each in self.items()}
+        return [(name, f"{b.mean[0]:.3g} [{b.low[0]:.3g}, {b.high[0]:.3g}] at the end") for name, b in last.items()]
+
+
 def curves(
     task: Task,
     points: int,
@@ -43,8 +61,8 @@ def curves(
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
     after: Callable[[str, int], None] = lambda *_: None,
-) -> dict[str, Tensor]:
-    """Errors of each predictor, `(prompts, points)`: entry i after i examples.
+) -> Curves:
+    """Errors of each predictor, `(prompts, points)`: entry i after i examples. They draw themselves: `.plot()`.
 
     - `source`: where the prompts come from, if not from the task itself.
     - `clean`: whether to compare with labels without noise.
@@ -66,7 +84,7 @@ def curves(
                 each = each.where(sample.scored, torch.nan)
             results[name].append(each.cpu())
             after(name, draw.rows)
-    return {name: torch.cat(each) for name, each in results.items()}
+    return Curves({name: torch.cat(each) for name, each in results.items()}, UNITS[task.loss])
 
 
 def shifted_power(source: PromptSource, points: int, *, prompts: int = 1280, seed: int = 0) -> float:

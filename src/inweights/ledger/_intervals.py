@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 import torch
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 from torch import Tensor
 
 from inweights.lab import bootstrap
@@ -69,7 +69,9 @@ def mean(samples: Samples, others: Samples | None = None) -> Interval:
     both = {*units, *(n for trial in others or () for n in trial)}
     if not (set(units) <= {0.0, 1.0} and (len(units) > len(samples) or both == {0.0, 1.0})):
         return result
-    wilson = stats.binomtest(int(sum(units)), len(units)).proportion_ci(method="wilson")
+    from scipy.stats import binomtest  # here, because it takes as long to import as all else of this package
+
+    wilson = binomtest(int(sum(units)), len(units)).proportion_ci(method="wilson")
     return Interval(result.value, min(result.low, wilson.low), max(result.high, wilson.high)).within(SHARE)
 
 
@@ -85,7 +87,7 @@ def log_mean(means: Sequence[float], scale: str) -> Interval:
         return Interval(math.nan, math.nan, math.nan)
     logs = [math.log(m + shift) for m in means]
     middle, n = fmean(logs), len(logs)
-    half = float(stats.t.ppf(0.975, n - 1)) * stdev(logs) / n**0.5 if n > 1 else math.inf
+    half = float(stdtrit(n - 1, 0.975)) * stdev(logs) / n**0.5 if n > 1 else math.inf
     with suppress(OverflowError):
         return Interval(*(math.exp(x) - shift for x in (middle, middle - half, middle + half)))
     return Interval(math.exp(middle) - shift, -shift, math.inf)
@@ -125,7 +127,7 @@ def resampled(trials: list[Tensor], draws: int = 2000, seed: int = 0) -> Interva
     chosen = torch.randint(len(trials), (draws, len(trials)), generator=generator)
     drawn = torch.stack(means, 1).gather(1, chosen).mean(1)
     low, high = drawn.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    student = float(stats.t.ppf(0.975, few - 1) / stats.norm.ppf(0.975)) if few > 1 else 1.0
+    student = float(stdtrit(few - 1, 0.975) / ndtri(0.975)) if few > 1 else 1.0
     wide = student * (few / max(1, few - 1)) ** 0.5
     low, high = value - wide * (value - low), value + wide * (high - value)
     return Interval(value, low, high)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
 
-from scipy import stats
+from scipy.special import stdtrit
 
 from inweights.ledger._criteria import Criteria, Criterion
 from inweights.ledger._intervals import Interval, Samples, best, log_mean, mean, worst
@@ -117,7 +117,7 @@ def _against(means: int, trials: int) -> float:
     cases; of several, one would do so in more than 5%, so that each is allowed its share of 4%."""
     if means < 2 or trials < 2:
         return 1.0
-    return float(stats.t.ppf(1 - 0.04 / means, trials - 1) / stats.t.ppf(0.975, trials - 1))
+    return float(stdtrit(trials - 1, 1 - 0.04 / means) / stdtrit(trials - 1, 0.975))
 
 
 def _judged(c: Criterion, value: Interval, control: Interval | None, rival: Interval | None, against: float) -> Judged:

@@ -19,7 +19,7 @@ ASIDE = ("engines",)
 CORE = (
     "__init__", "_cache", "_claim", "_code", "_criteria", "_facts", "_intervals", "_json", "_judge",
     "_package", "_papers", "_reach", "_recorded", "_register", "_rejudge", "_remarks", "_results", "_run",
-    "_side_by_side", "_skeleton",
+    "_show", "_side_by_side", "_skeleton",
 )  # fmt: skip
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

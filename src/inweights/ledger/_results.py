@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from inweights._draw import Shown, new_axes
 from inweights._errors import InputError
 from inweights._files import write_atomic
 from inweights._read import CACHE_LIMIT, read_bytes
@@ -18,12 +19,13 @@ from inweights.ledger._code import below, judging, models, program
 from inweights.ledger._criteria import Criteria, criteria
 from inweights.ledger._json import dumps, loads
 from inweights.ledger._judge import Judged, Verdict
+from inweights.ledger._show import MEANINGS, Strip
 
 RESULTS = "results.jsonl"
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(Shown):
     """The result of a claim: its verdict, and the measurements behind it.
 
     - `why`: the reason for a verdict that is neither PASS nor FAIL. `broken`: the claim's program raised an error.
@@ -89,6 +91,40 @@ class Entry:
         a result stale: most such changes affect no number, and that code has its own tests."""
         claim = CLAIMS.get(self.id)
         return claim is not None and self.below != below(claim.measure)
+
+    def strips(self) -> list[Strip]:
+        """What a figure shows: for each quantity the numbers of its trials, of control and rival, and the bounds."""
+        needed = criteria()[self.id].quantities
+        return [
+            Strip.of(name, self.seen[name], self.rivals.get(name), self.quantities.get(name), needed.get(name))
+            for name in self.seen
+        ]
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draws one quantity after the other on `axes`, a sequence of as many; by default on new ones of pyplot."""
+        strips = self.strips()
+        if axes is None:
+            axes = new_axes(self._size(), max(1, len(strips)))
+        for strip, own in zip(strips, axes, strict=False):
+            strip.draw(own)
+        return axes
+
+    def _draw(self, axes: Any) -> None:
+        canvas, strips = axes.figure, self.strips()
+        axes.remove()
+        self.plot(canvas.subplots(1, len(strips), squeeze=False)[0] if strips else [])
+
+    def _size(self) -> tuple[float, float]:
+        return (max(4.2, 2.9 * len(self.seen)), 4.2)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [("claim", self.id), ("verdict", f"{self.verdict}: {MEANINGS[self.verdict]}")]
+        rows += [("sentence", self.claim.sentence)] if self.id in CLAIMS else []
+        rows += [("reason", self.why)] if self.why else []
+        for name, j in self.quantities.items():
+            control = "" if j.control is None else f"; control {j.control.value:.3g}"
+            rows.append((name.replace("_", " "), f"{j.value.value:.3g} ({self.criteria[name]}){control}"))
+        return rows
 
     def line(self) -> str:
         """The entry as one line of JSON."""

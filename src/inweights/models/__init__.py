@@ -58,6 +58,8 @@ from inweights.models._rows import SIZES as SIZES
 from inweights.models._rows import TOLERANCE as TOLERANCE
 from inweights.models._rows import load_tabpfn as load_tabpfn
 from inweights.models._rows import rows as rows
+from inweights.models._rows_boundary import Boundary as Boundary
+from inweights.models._rows_boundary import rows_boundary as rows_boundary
 from inweights.models._run import goals as goals
 from inweights.models._run import solve_patches as solve_patches
 from inweights.models._run import solving as solving

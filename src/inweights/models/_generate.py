@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,21 @@ from inweights.models._patch import TOLERANCE, Patch, solved
 from inweights.models._prompt import Prompt
 from inweights.models._twin import joined, twins
 from inweights.running import full_precision, inputs, run, signature, step, steppable, takes_positions
+
+After = Callable[[str, int, int], None]
+"""Called with who generates, how many tokens came before, and the token."""
+
+
+Each = Callable[[int, int], None]
+"""The same, of one who generates."""
+
+
+def _nothing(place: int, token: int) -> None:
+    pass
+
+
+def _silent(who: str, place: int, token: int) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -29,12 +45,13 @@ class Generated:
         return sum(a == b for a, b in zip(self.prompted, self.patched, strict=True)) / max(1, len(self.prompted))
 
 
-def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True) -> Generated:
+def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True, after: After = _silent) -> Generated:
     """Prompted, bare and patched continuations.
 
     `cached` runs prompted and patched stream side by side over one cache, the updates acting as factors. Otherwise,
     and where a model's blocks do not allow that, everything is computed anew for every token: the whole text before
-    the current token is folded, and the plain model runs on that token alone with changed parameters.
+    the current token is folded, and the plain model runs on that token alone with changed parameters. `after` is called
+    with each token as it comes: whose it is, its place, its id; a place that comes again replaces what was there.
 
     **Example:**
 
@@ -53,14 +70,20 @@ def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True) -> Ge
     if prompt.ids.shape[1] + new_tokens > prompt.model.window:
         raise InputError(f"The text would have more than the {prompt.model.window} tokens that the model reads.")
     model, net = prompt.model, prompt.model.model
+
+    def by(who: str) -> Each:
+        return lambda place, token: after(who, place, token)
+
     with torch.no_grad(), full_precision(model.model):
         everything = torch.arange(prompt.ids.shape[1], device=prompt.ids.device).unsqueeze(0)
         steps = not steppable(net, prompt.ids)
-        prompted = plain(net, prompt.ids, everything, new_tokens, steps)
-        bare = plain(net, prompt.reduced_ids, prompt.reduced_positions, new_tokens, steps)
+        prompted = plain(net, prompt.ids, everything, new_tokens, steps, by("prompted"))
+        bare = plain(net, prompt.reduced_ids, prompt.reduced_positions, new_tokens, steps, by("bare"))
         side_by_side = cached and steps and not twins(model.anatomy, net) and takes_positions(net)
-        patched = patched_cached(prompt, new_tokens) if side_by_side else None
-    return Generated(prompted, bare, patched_anew(prompt, new_tokens) if patched is None else patched)
+        patched = patched_cached(prompt, new_tokens, by("patched")) if side_by_side else None
+    if patched is None:
+        patched = patched_anew(prompt, new_tokens, by("patched"))
+    return Generated(prompted, bare, patched)
 
 
 def generated_verdict(prompt: Prompt, result: Generated) -> str:
@@ -85,13 +108,16 @@ def generated_verdict(prompt: Prompt, result: Generated) -> str:
     return "PASS" if float(logits[chosen] - logits[other]) <= tolerance else "FAIL"
 
 
-def plain(net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int, cached: bool = True) -> list[int]:
+def plain(
+    net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int, cached: bool = True, after: Each = _nothing
+) -> list[int]:
     """Greedy tokens of the model as it is; without a cache where the model's cannot be stepped over."""
     cache: dict[str, Any] = {}
     generated: list[int] = []
     seen = 0
     for _ in range(0 if cached else new_tokens):
         generated.append(int(run(net, ids, last=1, **inputs(net, ids, positions))[0, -1].argmax()))
+        after(len(generated) - 1, generated[-1])
         ids = torch.cat([ids, torch.tensor([generated[-1:]], device=ids.device)], 1)
         positions = torch.cat([positions, positions[:, -1:] + 1], 1)
     for _ in range(new_tokens if cached else 0):
@@ -100,10 +126,11 @@ def plain(net: nn.Module, ids: Tensor, positions: Tensor, new_tokens: int, cache
         ids = logits[:, -1:].argmax(-1)
         positions = positions[:, -1:] + 1
         generated.append(int(ids))
+        after(len(generated) - 1, generated[-1])
     return generated
 
 
-def patched_cached(prompt: Prompt, new_tokens: int) -> list[int] | None:
+def patched_cached(prompt: Prompt, new_tokens: int, after: Each = _nothing) -> list[int] | None:
     """Greedy tokens of the patched stream, beside the prompted one in a batch of two.
 
     `None` where that does not work: some models make NaN of rows that see nothing, as the masked tokens of row 1 do.
@@ -138,6 +165,7 @@ def patched_cached(prompt: Prompt, new_tokens: int) -> list[int] | None:
             return None
         cache = out.past_key_values
         generated.append(int(out.logits[1, -1].argmax()))
+        after(len(generated) - 1, generated[-1])
         ids = torch.full((2, 1), generated[-1], device=ids.device)
         positions = positions[:, -1:] + 1
         seen = torch.cat([seen, seen.new_ones(2, 1)], 1)
@@ -145,7 +173,7 @@ def patched_cached(prompt: Prompt, new_tokens: int) -> list[int] | None:
     return generated
 
 
-def patched_anew(prompt: Prompt, new_tokens: int) -> list[int]:
+def patched_anew(prompt: Prompt, new_tokens: int, after: Each = _nothing) -> list[int]:
     """Greedy tokens of the plain model on the current token alone, its parameters changed for that token."""
     model, net = prompt.model, prompt.model.model
     ids = prompt.ids
@@ -157,5 +185,6 @@ def patched_anew(prompt: Prompt, new_tokens: int) -> list[int]:
         with made.applied(model):
             logits = run(net, now.reduced_ids, last=1, **inputs(net, now.reduced_ids, now.reduced_positions))
         generated.append(int(logits[0, -1].argmax()))
+        after(len(generated) - 1, generated[-1])
         ids = torch.cat([ids, torch.tensor([[generated[-1]]], device=ids.device)], 1)
     return generated

@@ -11,10 +11,12 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from inweights._draw import Shown, draw_heatmap, heatmap_size, readable
 from inweights._errors import InputError, out_of_memory
 from inweights.models._block_patch import BlockPatch
 from inweights.models._packed import PackedFactors, matrix, packed
@@ -27,7 +29,7 @@ from inweights.theory import norm
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Shown):
     """How the updates of the last query token build up. All of shape `(layers, folded tokens)`.
 
     - `norms`: `‖ΔW_{i+1} − ΔW_i‖_F` of the input update, caused by folded token i; all input controls of a block
@@ -45,6 +47,28 @@ class Trace:
     output_totals: Tensor
     seconds: float
     how: str = "packed"
+
+    def top(self, most: int = 10) -> list[tuple[str, int, float]]:
+        """The tokens that move the weights most: token, index, and the mean of `norms` over layers."""
+        mean = self.norms.mean(0)
+        order = mean.topk(min(most, len(mean))).indices.tolist()
+        return [(self.tokens[i], i, float(mean[i])) for i in order]
+
+    def _draw(self, axes: Any) -> None:
+        draw_heatmap(axes, self.norms.tolist(), self.tokens, "‖ΔWᵢ₊₁ − ΔWᵢ‖")
+
+    def _size(self) -> tuple[float, float]:
+        return heatmap_size(self.tokens)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        first = ", ".join(repr(readable(token)) for token, *_ in self.top(5))
+        way = "all prefixes packed into few passes" if self.how == "packed" else self.how
+        return [
+            ("tokens × layers", f"{len(self.tokens)} × {len(self.layers)}"),
+            ("tokens that move the weights most", first),
+            ("‖ΔW‖/‖W‖ after the context, mean over layers", f"{float(self.totals[:, -1].mean()):.3g}"),
+            ("computed in", f"{self.seconds:.1f} s ({way})"),
+        ]
 
 
 def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Trace:

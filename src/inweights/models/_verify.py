@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from inweights._draw import Bar, Shown, bars_size, draw_bars
 from inweights._errors import InputError
 from inweights.models._patch import TOLERANCE, Patch
 from inweights.models._prompt import Prompt
@@ -19,7 +20,7 @@ STATIC_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3}
 
 
 @dataclass(frozen=True)
-class Proof:
+class Proof(Shown):
     """How far the patched model, without the folded tokens, is from the prompted one.
 
     - `max_abs_logit_error`: over all query tokens and the whole vocabulary.
@@ -38,6 +39,27 @@ class Proof:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def bars(self) -> list[Bar]:
+        """The error, what is allowed, and the control, as a figure shows them."""
+        errors = [Bar("patched", self.max_abs_logit_error), Bar("bare (control)", self.bare_max_abs_logit_error)]
+        allowed = Bar("allowed", self.tolerance, colour="grey")
+        return [errors[0], *([allowed] if self.tolerance else []), replace(errors[1], colour="orange")]
+
+    def _draw(self, axes: Any) -> None:
+        draw_bars(axes, self.bars(), "largest difference of a logit from the prompted model", log=True)
+
+    def _size(self) -> tuple[float, float]:
+        return bars_size(self.bars())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [
+            ("verdict", self.verdict),
+            ("largest logit error, patched", f"{self.max_abs_logit_error:.1e}"),
+            ("largest logit error, bare (control)", f"{self.bare_max_abs_logit_error:.3g}"),
+            ("most likely next tokens equal", "yes" if self.top1_match else "no"),
+            ("blocks patched, dtype", f"{self.layers}, {self.dtype}"),
+        ]
 
 
 def verify(prompt: Prompt, patch: Patch) -> Proof:

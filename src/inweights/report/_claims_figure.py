@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any, Literal, Protocol
 
 import torch
 
+from inweights._draw import COLOURS, png, svg
+from inweights._figures import HEADER, Curve, Figure
 from inweights._files import write_atomic, write_csv
-from inweights.ledger import Bound, Criterion, Entry, Interval, band, criteria
-from inweights.report._figures import COLOURS, HEADER, Curve, Figure, drawn
+from inweights.ledger import Entry, Strip, band
 
 STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # gaps show lines underneath
 
@@ -24,12 +24,13 @@ class Drawing(Protocol):
 
     def png(self) -> bytes: ...
 
+    def svg(self) -> str: ...
+
 
 def figure(entry: Entry) -> Drawing:
     """The curves of the trials as means with bands or, without curves, their values next to those of the controls."""
     if not entry.plots:
-        needed = criteria()[entry.id].quantities
-        return Points(entry.id, [Strip.of(name, entry, needed.get(name)) for name in entry.seen])
+        return Points(entry.id, entry.strips())
     first, colours, lines = entry.plots[0], list(COLOURS), []
     for k, name in enumerate(first["lines"]):
         of_trials = torch.tensor([p["lines"][name] for p in entry.plots], dtype=torch.float64)
@@ -64,75 +65,6 @@ def write_figure(folder: Path, entry: Entry) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Strip:
-    """One quantity as columns of points. `columns["value"]` and `columns["control"]` are the numbers of each trial and
-    their interval; `bounds[column]` are the limits that the criteria set for that column."""
-
-    name: str
-    columns: dict[str, tuple[Sequence[float], Interval | None]]
-    bounds: dict[str, list[float]]
-
-    @classmethod
-    def of(cls, name: str, entry: Entry, criterion: Criterion | None) -> Strip:
-        values, controls = entry.seen[name]
-        judged = entry.quantities.get(name)
-        columns: dict[str, tuple[Sequence[float], Interval | None]] = {
-            "value": (values, judged.value if judged else None)
-        }
-        if controls is not None:
-            columns["control"] = controls, judged.control if judged else None
-        if name in entry.rivals:
-            columns["rival"] = entry.rivals[name], judged.rival if judged else None
-        if criterion is None:
-            return cls(name, columns, {})
-        bounds = {"value": _edges(criterion.bound), "control": _edges(criterion.control), "rival": []}
-        return cls(name, columns, {column: bounds[column] for column in columns})
-
-    def numbers(self) -> list[float]:
-        """All finite numbers to show: values, controls and bounds."""
-        seen = [n for values, _ in self.columns.values() for n in values]
-        return [n for n in (*seen, *(e for edges in self.bounds.values() for e in edges)) if math.isfinite(n)]
-
-    def draw(self, axes: Any) -> None:
-        """Draws the trials next to each other in their column, the mean with its interval, and bounds as lines."""
-        numbers = self.numbers()
-        sizes = [abs(n) for n in numbers if n]
-        wide = bool(sizes) and max(sizes) / min(sizes) > 100 and min(numbers) >= 0
-        floor = min(sizes) / 10 if wide else -math.inf  # a logarithmic scale has no zero
-        for at, (column, (values, result)) in enumerate(self.columns.items()):
-            colour = COLOURS[{"value": "blue", "control": "orange"}.get(column, "green")]
-            near = [at + 0.3 * (k - (len(values) - 1) / 2) / max(1, len(values) - 1) for k in range(len(values))]
-            axes.plot(near, [max(v, floor) for v in values], linestyle="none", color=colour,
-                      marker="o" if column == "value" else "s", markersize=5, markerfacecolor="none")  # fmt: skip
-            if result is not None and result.low < result.high and result.finite:
-                axes.plot([at + 0.3] * 2, [max(n, floor) for n in (result.low, result.high)], color=colour, linewidth=2)
-                axes.plot([at + 0.3], [max(result.value, floor)], marker="_", markersize=10, color=colour)
-        for column, edges in self.bounds.items():
-            # A control without a bound of its own must miss the bound of the value.
-            alone = bool(self.bounds.get("control"))
-            at = list(self.columns).index(column)
-            across = (at - 0.5, at + 0.5) if alone else (-0.6, len(self.columns) - 0.4)
-            axes.hlines([max(e, floor) for e in edges], *across, color=COLOURS["grey"], linestyle="--", linewidth=1)
-        axes.set(title=self.name.replace("_", " "), xlim=(-0.6, len(self.columns) - 0.4))
-        axes.set_xticks(range(len(self.columns)), list(self.columns))
-        axes.set_yscale("log" if wide else "linear")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", alpha=0.25, linewidth=0.6)
-
-    def rows(self) -> list[tuple[object, ...]]:
-        """Rows for each trial, then the mean with its interval (for `each`, the worst number), then the bounds."""
-        rows: list[tuple[object, ...]] = []
-        for column, (values, result) in self.columns.items():
-            label = self.name if column == "value" else f"{self.name}, {column}"
-            rows += [(label, trial, value, "", "") for trial, value in enumerate(values)]
-            if result is not None:
-                rows.append((f"{label}, judged", "", result.value, result.low, result.high))
-        for column, edges in self.bounds.items():
-            rows += [(f"{self.name}, bound of the {column}", "", edge, "", "") for edge in edges]
-        return rows
-
-
-@dataclass(frozen=True)
 class Points:
     """The quantities of a claim next to each other. Trials have no order, so no line joins their points."""
 
@@ -142,16 +74,20 @@ class Points:
     def rows(self) -> list[tuple[object, ...]]:
         return [row for strip in self.strips for row in strip.rows()]
 
+    def draw(self, axes: Any) -> None:
+        """Draws the quantities side by side in place of the axes."""
+        canvas = axes.figure
+        axes.remove()
+        for strip, own in zip(self.strips, canvas.subplots(1, len(self.strips), squeeze=False)[0], strict=True):
+            strip.draw(own)
+        canvas.suptitle(self.title)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        return (max(4.2, 2.9 * len(self.strips)), 4.2)
+
     def png(self) -> bytes:
-        def draw(axes: Any) -> None:
-            canvas = axes.figure
-            axes.remove()
-            for strip, own in zip(self.strips, canvas.subplots(1, len(self.strips), squeeze=False)[0], strict=True):
-                strip.draw(own)
-            canvas.suptitle(self.title)
+        return png(self.draw, self.size)
 
-        return drawn(draw, size=(max(4.2, 2.9 * len(self.strips)), 4.2))
-
-
-def _edges(bound: Bound | None) -> list[float]:
-    return [e for e in (bound.low, bound.high) if math.isfinite(e)] if bound else []
+    def svg(self) -> str:
+        return svg(self.draw, self.size, self.title)

@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from inweights._draw import COLOURS
+from inweights._figures import HEADER, Curve, Figure
 from inweights._files import write_atomic, write_csv
 from inweights.compare import Comparison
-from inweights.report._figures import COLOURS, HEADER, Curve, Figure
+
+MEASURES = {"token_overlap": "token overlap with in-context learning", "accuracy_labels": "accuracy over labels"}
+"""Measures that are drawn along gradient descent."""
 
 
 def write_comparison(folder: Path, result: Comparison) -> list[Path]:
@@ -23,8 +27,7 @@ def write_comparison(folder: Path, result: Comparison) -> list[Path]:
         write_atomic(folder / f"{stem}.json", json.dumps(values, indent=1) + "\n"),
         write_csv(folder / f"{stem}.csv", ("row", "measure", "value", "low", "high"), rows),
     ]
-    titles = {"token_overlap": "token overlap with in-context learning", "accuracy_labels": "accuracy over labels"}
-    for measure, title in titles.items():
+    for measure, title in MEASURES.items():
         figure = along_descent(values, result.table(), measure, title)
         paths.append(write_atomic(folder / f"{stem}-{measure}.png", figure.png()))
         paths.append(write_csv(folder / f"{stem}-{measure}.csv", HEADER, figure.rows()))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from inweights._figures import heatmap
 from inweights._files import write_atomic, write_csv
 from inweights.models import Showcase
-from inweights.report._figures import heatmap
 from inweights.report._page import Section
 
 
@@ -26,8 +26,7 @@ def showcase_summary(result: Showcase) -> list[tuple[str, str, str]]:
 def write_showcase(result: Showcase, folder: Path) -> list[Section]:
     """Writes the heat-map and the table behind it; returns the sections of the page."""
     t = result.trajectory
-    words = [token.replace("Ġ", " ").replace("Ċ", "⏎") for token in t.tokens]
-    picture = heatmap(t.norms.tolist(), words, "what each context token adds to the weights")
+    picture = heatmap(t.norms.tolist(), t.tokens, "what each context token adds to the weights")
     write_atomic(folder / "trajectory.png", picture)
     write_csv(
         folder / "trajectory.csv",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from inweights._files import write_atomic
 from inweights._read import CONFIG_LIMIT, read_toml
-from inweights.ledger import CLAIMS, Entry, Facts, Registered, Stratum, Verdict, facts, registered
+from inweights.ledger import CLAIMS, MEANINGS, Entry, Facts, Registered, Stratum, Verdict, facts, registered
 from inweights.papers import load_all, recorded
 from inweights.report._claims import counted, interval, measured
 from inweights.report._ledger_claim import claim_page
@@ -22,14 +22,6 @@ INTRO = (
     "false, decides the verdict; a rival explanation, something else that would produce the same result, decides what "
     "it is evidence of. Verdicts are counted in strata and never added across them."
 )
-MEANINGS = {
-    Verdict.PASS: "the sentence holds at the stated scale, and the negative control fails",
-    Verdict.FAIL: "the sentence does not hold at the stated scale",
-    Verdict.HOLDS_NOT_DIAGNOSTIC: "it holds, and so does a rival explanation",
-    Verdict.ERRATUM: "it fails as written, by an index, a transpose or an edge case, and holds when that is corrected",
-    Verdict.INCONCLUSIVE: "the interval straddles the bound, a precondition did not hold, or the control did not fail",
-    Verdict.NOT_RUN: "something that the claim needs is missing, such as a training",
-}
 RESPOND = (
     "Authors of a paper can respond to any claim: open an issue in the project's repository that names the claim, or a "
     "pull request that adds the response to docs/registration/responses.toml. A response is shown on the claim's page "

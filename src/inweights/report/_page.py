@@ -6,7 +6,12 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from urllib.parse import quote
 
+from inweights._draw import html_table
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+"""What a browser may load for the page: nothing but what is in it; and no script."""
 STYLE = """
 :root { color-scheme: light dark; --ink: #111827; --soft: #4b5563; --line: #e5e7eb; --paper: #fff; --tint: #f9fafb }
 @media (prefers-color-scheme: dark) {
@@ -23,14 +28,25 @@ figcaption, footer { color: var(--soft); font-size: .9rem }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; margin: 1rem 0 }
 th, td { text-align: left; padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
+figure svg { max-width: 100%; height: auto }
+@media (max-width: 40rem) { figure { overflow-x: auto } figure svg { min-width: 24rem } main { padding-top: 1.5rem } }
+.verdict { display: inline-block; font-weight: 700; padding: .1rem .7rem; border-radius: 6px; border: 2px solid }
+.good { color: #0072B2 } .bad { color: #D55E00 } .open { color: var(--soft) }
+@media (prefers-color-scheme: dark) { .good { color: #56B4E9 } .bad { color: #E69F00 } a { color: #93c5fd } }
+td { overflow-wrap: break-word; min-width: 5rem }
 code { background: var(--tint); padding: .1em .3em; border-radius: 4px }
 footer { margin-top: 4rem; border-top: 1px solid var(--line); padding-top: 1rem }
 """
 
 
+GOOD, BAD = ("PASS", "GOOD"), ("FAIL", "FAILED")
+"""Verdicts that are emphasised; all others are shown in grey."""
+
+
 @dataclass(frozen=True)
 class Section:
-    """A heading, paragraphs, and optionally a picture with the name of its data file, and a table."""
+    """A heading, and optionally a verdict, paragraphs, a picture (`png`, or an `svg` made by this package) with the
+    name of its data file, and a table."""
 
     title: str
     paragraphs: Sequence[str] = field(default_factory=tuple)
@@ -39,20 +55,24 @@ class Section:
     data_file: str = ""
     header: Sequence[str] = field(default_factory=tuple)
     rows: Sequence[Sequence[str]] = field(default_factory=tuple)
+    svg: str = ""
+    verdict: str = ""
 
     def html(self) -> str:
         parts = [f"<h2>{escape(self.title)}</h2>"]
+        if self.verdict:
+            kind = "good" if self.verdict in GOOD else "bad" if self.verdict in BAD else "open"
+            parts.append(f'<p class="verdict {kind}">{escape(self.verdict)}</p>')
         parts += [f"<p>{escape(p)}</p>" for p in self.paragraphs]
+        picture = self.svg
         if self.png is not None:
             data = base64.b64encode(self.png).decode()
-            link = (
-                f'<figcaption>Data: <a href="{escape(self.data_file)}">{escape(self.data_file)}</a></figcaption>'
-                if self.data_file
-                else ""
-            )
-            parts.append(f'<figure><img alt="{escape(self.alt)}" src="data:image/png;base64,{data}">{link}</figure>')
+            picture = f'<img alt="{escape(self.alt)}" src="data:image/png;base64,{data}">'
+        link = f'Data: <a href="{quote(self.data_file)}">{escape(self.data_file)}</a>' if self.data_file else ""
+        if picture:
+            parts.append(f"<figure>{picture}{link and f'<figcaption>{link}</figcaption>'}</figure>")
         if self.rows:
-            parts.append(_table(self.header, self.rows))
+            parts.append(html_table(self.header, self.rows))
         return "\n".join(parts)
 
 
@@ -63,6 +83,8 @@ def page(title: str, lead: str, sections: Sequence[Section], footer: str) -> str
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="referrer" content="no-referrer">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
 <style>{STYLE}</style>
@@ -75,12 +97,3 @@ def page(title: str, lead: str, sections: Sequence[Section], footer: str) -> str
 </main></body>
 </html>
 """
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
-
-    head = f"<thead>{row(header, 'th')}</thead>" if header else ""
-    body = "\n".join(row(cells, "td") for cells in rows)
-    return f'<div class="wide"><table>{head}<tbody>{body}</tbody></table></div>'

@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from inweights._figures import HEADER, Curve, Figure
 from inweights._files import write_atomic, write_csv
 from inweights.lab import bootstrap
 from inweights.lab.section4 import Section4
-from inweights.report._figures import HEADER, Curve, Figure
 from inweights.report._page import Section
 
 

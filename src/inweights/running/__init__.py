@@ -34,6 +34,7 @@ from inweights.running._rerun import leaves as leaves
 from inweights.running._rerun import put as put
 from inweights.running._rerun import read_input as read_input
 from inweights.running._sample import AT_ONCE as AT_ONCE
+from inweights.running._sample import picked as picked
 from inweights.running._sample import sample as sample
 from inweights.running._sample import widened as widened
 from inweights.running._stepping import bookmark as bookmark

@@ -92,6 +92,15 @@ def widened(cache: Any, rows: int) -> Any:
     return wide
 
 
+def picked(cache: Any, rows: Tensor) -> Any:
+    """A cache of several texts as that of some of them, in any order and number; `rows` are indices `(b,)`."""
+    some = copy.copy(cache)
+    some.layers = [copy.copy(layer) for layer in cache.layers]
+    for layer in some.layers:
+        layer.keys, layer.values = (t[rows] for t in (layer.keys, layer.values))
+    return some
+
+
 def _continued(
     net: nn.Module,
     cache: Any,

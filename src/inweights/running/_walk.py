@@ -127,7 +127,8 @@ def probe(net: nn.Module) -> Tensor:
 
 
 def shared_cache(net: nn.Module, prefix: Tensor) -> tuple[Any, str]:
-    """The cache after the prefix `(1, n)`, which `widened` gives to several rows, or why there is none to share."""
+    """The cache after the prefixes `(k, n)`, of which `widened` and `picked` make that of more rows; or why there is
+    none to share."""
     why = steppable(net, prefix)
     if why:
         return None, why

@@ -139,7 +139,7 @@ def test_a_killed_sweep_goes_on(
 
 
 def test_workers_do_not_outlive_the_sweep(arguments: list[str], tmp_path: Path) -> None:
-    child = started(*arguments, "--set", "steps=100000", "--set", "note=long", "--out", str(tmp_path), "--jobs", "1")
+    child = started(*arguments, "--set", "steps=5000", "--set", "note=long", "--out", str(tmp_path), "--jobs", "1")
     until(lambda: any(tmp_path.glob("cells/*/metrics.jsonl")), child)
     workers = [int(pid) for pid in Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()]
     assert workers

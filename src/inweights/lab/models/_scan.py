@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
 
 class _Scan(torch.autograd.Function):
@@ -32,8 +33,11 @@ class _Scan(torch.autograd.Function):
         return decay_grad, x_grad
 
 
-# Not compiled: torch.compile would unroll the loop over tokens.
-_apply: Any = torch.compiler.disable(_Scan.apply)
+# Not compiled: torch.compile would unroll the loop over tokens. `torch.compiler.disable` would import the compiler at
+# once, which takes as long as torch itself; this waits for the first call.
+@_disable_dynamo
+def _apply(decay: Tensor, x: Tensor) -> Any:
+    return _Scan.apply(decay, x)
 
 
 def scan(decay: Tensor, x: Tensor) -> Tensor:

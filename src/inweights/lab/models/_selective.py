@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
 
 class _Selective(torch.autograd.Function):
@@ -60,8 +61,11 @@ def _pieces(u: Tensor) -> list[slice]:
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
-# Not compiled: torch.compile would unroll the loop over tokens.
-_apply: Any = torch.compiler.disable(_Selective.apply)
+# Not compiled: torch.compile would unroll the loop over tokens. `torch.compiler.disable` would import the compiler at
+# once, which takes as long as torch itself; this waits for the first call.
+@_disable_dynamo
+def _apply(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Any:
+    return _Selective.apply(delta, u, b, c, rate)
 
 
 def selective_scan(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Tensor:
@@ -72,5 +76,6 @@ def selective_scan(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor)
     """
     # Decays are multiplied hundreds of times: they keep the precision of their rates under autocast.
     with nullcontext() if u.is_meta else torch.autocast(u.device.type, enabled=False):  # meta has no autocast
-        y: Tensor = _apply(*(t.to(rate.dtype) for t in (delta, u, b, c)), rate)
+        delta, u, b, c = (t.to(rate.dtype) for t in (delta, u, b, c))
+        y: Tensor = _apply(delta, u, b, c, rate)
     return y.to(u.dtype)

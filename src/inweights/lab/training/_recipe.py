@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -101,16 +102,16 @@ class Recipe(Strict):
         except InputError as error:
             problems.unless(False, str(error))
         if task is not None and model is not None:
-            try:  # on the meta device, which needs no memory
-                with torch.device("meta"):
-                    built = model.build(task, self.points)
-                    if not is_own(task):
-                        task.sample(Draw(0, 0, 1, device="meta"), self.points)
+            try:
+                # What users define may be no value that can be compared.
+                cached = not (is_own(task) or is_own(model))
+                fit = _answers_for_all_points if cached else _answers_for_all_points.__wrapped__
+                causal = fit(model, task, self.points)
             except InputError as error:
                 problems.unless(False, str(error))
             else:
                 problems.unless(
-                    built.causal or not (self.curriculum and self.curriculum.points),
+                    causal or not (self.curriculum and self.curriculum.points),
                     f"`curriculum.points` needs a model that answers for all points, but {self.model.kind} answers for "
                     "the last alone.",
                 )
@@ -127,6 +128,18 @@ class Recipe(Strict):
             )
         problems.stop()
         return self
+
+
+@cache
+def _answers_for_all_points(model: Settings, task: Task, points: int) -> bool:
+    """Whether a model answers for all points of a prompt, and not for the last alone. It is built, and a prompt drawn,
+    on the meta device, which needs no memory; an error says what does not fit. Once for recipes that differ in other
+    values, such as seeds: operations on that device are slow."""
+    with torch.device("meta"):
+        built = model.build(task, points)
+        if not is_own(task):
+            task.sample(Draw(0, 0, 1, device="meta"), points)
+    return built.causal
 
 
 def parse(values: dict[str, Any], where: str) -> Recipe:

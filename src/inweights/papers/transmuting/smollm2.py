@@ -140,7 +140,7 @@ def arithmetic_task(trial: Trial) -> Measurement:
     return _found({"prompted": 1.0, "bare": 0.0} | reported.patched(fitted), **{"paper: patched, Gemma 3": 1.0})
 
 
-@claim("mazzawi-as-written", MAZZAWI, "Equation 8, Theorem 3.1, Algorithm 1", cost=(70, 100), needs=("smollm2",))
+@claim("mazzawi-as-written", MAZZAWI, "Algorithm 1, Theorem 3.1, Appendix A", cost=(100, 350), needs=("smollm2",))
 def written(trial: Trial) -> Measurement:
     """A thought vector and thought matrices in each block replace a prompt: without it, the patched model gives most of
     the correct answers that the model gives with it.

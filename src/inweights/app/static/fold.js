@@ -1,0 +1,148 @@
+// Fold: a prompt or document into an adapter, its report, and a chat with it.
+import { $, clock, el, facts, fill, number, percent, table, verdict } from "./dom.js";
+import { OVER, call, cancel, follow, result, runner, submit } from "./api.js";
+
+const WHO = ["prompted", "bare", "folded"];
+const READ = { prompted: "the whole prompt", window: "the passage with the answer", retrieved: "passages found by BM25", bare: "nothing", folded: "the fold", random: "control: random updates of equal norms" };
+let shownId = null, history = null, runChat;
+let known = { pieces: [], questions: [], queries: [] };
+
+async function list() {
+  const folds = await call("/api/folds").catch(() => []);
+  fill($("fold-list"), ...(folds.length ? folds.map((f) => el("li", {},
+    el("button", { type: "button", onclick: () => open(f.id) }, f.context.slice(0, 60)),
+    el("span", { class: "tip" }, `${f.method}, ${f.state}${f.resumed ? ", resumed after a stop of the server" : ""}`))) : [el("li", {}, "None yet.")]));
+  return folds;
+}
+
+function showProgress(view) {
+  const p = view.progress ?? {}, home = $("fold-progress");
+  if (OVER.includes(view.state)) {
+    fill(home, view.state === "done" ? null : el("p", { class: "bad" }, view.error || view.state));
+    return;
+  }
+  const bar = el("progress", { max: p.total || 1, "aria-label": "Progress of this stage" });
+  if (p.total) bar.value = p.done;
+  else bar.removeAttribute("value");
+  const left = p.left == null ? "" : `, about ${clock(p.left)} left in this stage`;
+  fill(home,
+    view.resumed ? el("p", { class: "hint", id: "fold-resumed" }, "The server was stopped during this fold; it goes on from where it was.") : null,
+    el("p", {}, view.state === "queued" ? "Waiting for the worker …" : `${p.stage ?? "starting"}${p.total ? `: ${p.done} of ${p.total}` : ""}${left}`),
+    bar, el("button", { type: "button", onclick: () => cancel(view.id).catch(() => {}) }, "Cancel this fold"));
+}
+
+function showPieces() {
+  const asked = known.pieces.map((_, i) => known.questions.filter((q) => q.piece === i));
+  fill($("fold-pieces"),
+    known.pieces.length ? el("h3", {}, `${known.pieces.length} pieces, ${known.questions.length} questions about them`) : null,
+    ...known.pieces.map((text, i) => el("details", { open: known.pieces.length < 8 }, el("summary", {}, `${text} (${asked[i].length})`), el("ul", {}, ...asked[i].map((q) => el("li", {}, q.query))))),
+    known.queries.length ? el("details", {}, el("summary", {}, `${known.queries.length} made-up queries of other kinds`), el("ul", {}, ...known.queries.map((q) => el("li", {}, q)))) : null);
+}
+
+function sets(f) {
+  const rows = [...f.sets, ...(f.studied ? [f.studied] : [])].map((s) => [`${s.name} (${s.queries})`, number(s.recovered.value ?? s.recovered), `${number(s.kl_bare)} → ${number(s.kl_folded)}`, `${percent(s.agree_bare)} → ${percent(s.agree_folded)}`,
+    Object.entries(s.controls ?? {}).map(([k, v]) => `${k} ${number(v.value ?? v, 2)}`).join("; ")]);
+  return rows.length ? table(["queries", "recovered", "KL to prompted, bare → folded", "same token", "controls"], rows) : null;
+}
+
+function showReport(id, r) {
+  const f = r.fidelity, recall = f.recall, side = f.side_effects, saved = f.saved;
+  const rights = recall ? Object.entries(recall.accuracy).filter(([k]) => READ[k]).map(([k, v]) => [READ[k], v == null ? "beyond the model's window" : percent(v)]) : [];
+  const shown = [...(recall?.shown ?? []), ...f.shown];
+  fill($("fold-report"),
+    el("p", {}, verdict(r.verdict), ` rank ${r.rank}, ${(r.bytes / 2 ** 20).toFixed(1)} MiB, ${clock(r.seconds_total)} in total${r.resumed ? " since it was resumed" : ""}. `,
+      el("a", { href: `/api/folds/${id}/adapter.zip`, download: "", id: "fold-download" }, "Download the adapter")),
+    ...r.warnings.map((w) => el("p", { class: "hint" }, w)),
+    r.facts ? el("p", {}, `${r.facts} facts are stated; ${r.studied} questions ask for ${r.facts_asked} of them, in ${percent(r.coverage)} of the pieces.`) : null,
+    rights.length ? el("h3", {}, "Which facts are known") : null,
+    rights.length ? table(["questions about the prompt, with", "right answers"], rights) : null,
+    el("h3", {}, "How much of the prompt's effect is kept"), sets(f),
+    side ? el("h3", {}, "What changed in unrelated text") : null,
+    side ? facts([["KL a token, folded", number(side.kl_folded)], ["the prompt itself", number(side.kl_prompted)], ["perplexity", `${number(side.perplexity_base)} → ${number(side.perplexity_folded)}`]]) : null,
+    saved ? el("p", { class: "hint" }, `Saved at every request: ${saved.tokens} prompt tokens, ${(saved.kv_bytes / 2 ** 20).toFixed(1)} MiB of keys and values.`) : null,
+    shown.length ? el("h3", {}, "Answers side by side") : null,
+    ...shown.map((s) => el("details", {}, el("summary", {}, s.question), facts(WHO.filter((w) => w in s).map((w) => [w, s[w]])))));
+  known = { ...known, pieces: r.pieces, questions: r.questions };
+  showPieces();
+}
+
+async function open(id) {
+  shownId = id;
+  known = { pieces: [], questions: [], queries: [] };
+  $("fold-view").hidden = false;
+  $("fold-chat").hidden = true;
+  $("fold-view-title").textContent = `Fold ${id}`;
+  fill($("fold-report"));
+  showPieces();
+  let state = "";
+  const view = await follow(id, (v) => { showProgress(v); if (v.state !== state) { state = v.state; list(); } }, (n) => {
+    if (n.what in known) { known[n.what] = n[n.what]; showPieces(); }
+  }, () => shownId === id).catch(() => null);
+  if (!view || shownId !== id || view.state !== "done") return;
+  showReport(id, await result(id));
+  $("fold-chat").hidden = false;
+  newChat();
+}
+
+function newChat() {
+  history = { prompted: [], bare: [], folded: [] };
+  fill($("chat-log"), ...WHO.map((who) => el("div", { class: `answer ${who}`, id: `chat-${who}` }, el("h3", {}, who))));
+}
+
+async function send(event) {
+  event.preventDefault();
+  const query = $("chat-query").value;
+  const lines = Object.fromEntries(WHO.map((who) => {
+    const line = el("p", {}, "…");
+    $(`chat-${who}`).append(el("p", { class: "user" }, query), line);
+    return [who, line];
+  }));
+  const r = await runChat("chat", { fold: shownId, query, ...history }, (n) => { if (n.what === "answer") lines[n.who].textContent = n.text; });
+  if (!r) return;
+  for (const who of WHO) {
+    lines[who].textContent = r.answers[who] || "(nothing)";
+    history[who] = [...history[who], { query, answer: r.answers[who] }].slice(-8);
+  }
+  $("chat-query").value = "";
+}
+
+async function read(file) {
+  $("fold-status").classList.remove("bad");
+  $("fold-status").textContent = `reading ${file.name} …`;
+  try {
+    const { text } = await call(`/api/upload?name=${encodeURIComponent(file.name)}`, file, true);
+    $("fold-context").value = text;
+    $("fold-status").textContent = `${text.length} characters read.`;
+  } catch (error) {
+    $("fold-status").classList.add("bad");
+    $("fold-status").textContent = error.message;
+  }
+}
+
+async function go(event) {
+  event.preventDefault();
+  const request = { model: $("model").value, context: $("fold-context").value, method: $("fold-method").value, calibration: Number($("fold-calibration").value) };
+  try {
+    const { id } = await submit("fold", request);
+    $("fold-status").textContent = "";
+    open(id);
+  } catch (error) {
+    $("fold-status").textContent = error.message;
+  }
+}
+
+export async function start() {
+  runChat = runner($("chat-status"));
+  $("fold-form").addEventListener("submit", go);
+  $("chat-form").addEventListener("submit", send);
+  $("chat-clear").addEventListener("click", newChat);
+  $("fold-file").addEventListener("change", (e) => e.target.files[0] && read(e.target.files[0]));
+  const drop = $("fold-drop");
+  drop.addEventListener("dragover", (e) => { e.preventDefault(); drop.classList.add("over"); });
+  drop.addEventListener("dragleave", () => drop.classList.remove("over"));
+  drop.addEventListener("drop", (e) => { e.preventDefault(); drop.classList.remove("over"); if (e.dataTransfer.files[0]) read(e.dataTransfer.files[0]); });
+  document.addEventListener("reconnected", () => list());
+  const folds = await list();
+  const busy = folds.find((f) => !OVER.includes(f.state));
+  if (busy) open(busy.id);
+}

@@ -1,0 +1,30 @@
+"""`inweights report`: one HTML page of the results in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inweights.cli._output import Json, emit, say
+
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        help="A folder with results: the JSON that commands print, the folder of fold, compare or claims run.",
+        metavar="DIR",
+        show_default=False,
+    ),
+]
+
+
+def report(folder: Folder, as_json: Json = False) -> None:
+    """Write report.html: one self-contained page of the results in a folder; tables of its figures lie beside it."""
+    from inweights.report import write_report
+
+    path = write_report(folder)
+    if as_json:
+        emit({"report": str(path)})
+    else:
+        say(f"Report: {path}")

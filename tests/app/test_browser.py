@@ -1,0 +1,242 @@
+"""Every screen in a real browser: opened, used, its numbers compared with those of the library."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Server
+
+import inweights as iw
+
+SCREENS = ("prompt", "fold", "rows", "trajectory", "ledger", "compare")
+HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script> is my name.'
+
+
+def done(page: Any, screen: str) -> None:
+    page.locator(f"#{screen}-status").filter(has_text="done").wait_for()
+
+
+def value(page: Any, id: str) -> float:
+    return float(page.locator(f"#{id}").get_attribute("data-value"))
+
+
+def test_prompt_to_weights(open_page: Any, server: Server) -> None:
+    page = open_page()
+    page.fill("#prompt-context", "My name is Bob. I live in Rome. ")
+    page.fill("#prompt-query", "Who")
+    page.fill("#prompt-new", "4")
+    page.click("text=Turn into weights")
+    done(page, "prompt")
+    model = iw.load(server.model, dtype="float64")
+    prompt = iw.Prompt(model, context="My name is Bob. I live in Rome. ", query="Who")
+    proof, texts = iw.verify(prompt, iw.patch(prompt)), iw.generate(prompt, 4)
+    assert value(page, "proof-error") < 1e-9
+    assert value(page, "proof-control") == pytest.approx(proof.bare_max_abs_logit_error, rel=1e-9)
+    assert page.inner_text("#prompt-proof .verdict") == proof.verdict == "PASS"
+    for who in ("prompted", "bare", "patched"):
+        assert page.text_content(f"#text-{who}") == model.tokenizer.decode(getattr(texts, who))
+    # Through the map to a layer, by keyboard alone.
+    page.focus(".heat-scroll")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    norm = float(iw.trace(prompt).norms[1, 0])
+    noted = page.inner_text(".heat-note")
+    assert "layer 1, token 1" in noted
+    assert float(noted.rpartition(": ")[2]) == pytest.approx(norm, rel=5e-3)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#layer-norm")
+    update = iw.patch(prompt).blocks[1].at(prompt.asked - 1).changes(model.model).updates[0]
+    assert value(page, "layer-norm") == pytest.approx(float(update.frobenius()), rel=1e-6)
+    # A part switched off: the weights of the other part alone.
+    before = value(page, "proof-control")
+    page.uncheck("#prompt-parts li:nth-child(2) input")
+    page.locator("#prompt-match").filter(has_text="Before this change").wait_for()
+    alone = iw.Prompt(model, context="My name is Bob. ", query="Who")
+    assert value(page, "proof-control") == pytest.approx(
+        iw.verify(alone, iw.patch(alone)).bare_max_abs_logit_error, rel=1e-9
+    )
+    assert value(page, "proof-control") != before
+    # On again, and moved by dragging: another order, other weights.
+    page.check("#prompt-parts li:nth-child(2) input")
+    done(page, "prompt")
+    page.locator("#prompt-parts li:nth-child(2) .part").drag_to(page.locator("#prompt-parts li:nth-child(1)"))
+    assert page.inner_text("#prompt-parts li:nth-child(1) span").startswith("I live")
+    done(page, "prompt")
+
+
+def test_text_of_users_and_models_is_never_markup(open_page: Any) -> None:
+    page = open_page()
+    page.fill("#prompt-context", HOSTILE)
+    assert page.inner_text("#prompt-parts li:nth-child(1) span").startswith("<img")
+    assert page.locator("main img, main script").count() == 0
+    assert page.title().startswith("Prompt")
+
+
+def test_fold_chat_and_download(open_page: Any, server: Server, tmp_path: Path) -> None:
+    page = open_page("fold")
+    document = tmp_path / "shop.md"
+    document.write_text("The shop opens at 9:30. <b>Ada</b> owns it.")
+    page.set_input_files("#fold-file", document)
+    page.locator("#fold-status").filter(has_text="characters read").wait_for()
+    assert page.input_value("#fold-context") == document.read_text()
+    page.select_option("#fold-method", "vector")
+    page.fill("#fold-calibration", "8")
+    page.click("#fold-form .primary")
+    page.wait_for_selector("#fold-download")
+    id = page.inner_text("#fold-view-title").removeprefix("Fold ")
+    result = server.ask(f"/api/jobs/{id}/result").json
+    assert page.inner_text("#fold-report .verdict") == result["verdict"]
+    first = result["fidelity"]["sets"][0]
+    recovered = first["recovered"]
+    shown = float(page.inner_text("#fold-report tbody tr:nth-child(1) td:nth-child(2)"))
+    assert shown == pytest.approx(recovered["value"] if isinstance(recovered, dict) else recovered, rel=1e-2, abs=1e-3)
+    assert page.locator("#fold-pieces summary").first.inner_text().startswith("The shop opens at 9:30.")
+    with page.expect_download() as download:
+        page.click("#fold-download")
+    assert download.value.suggested_filename.endswith(".zip")
+    for turn in (1, 2):
+        page.fill("#chat-query", "When?")
+        page.click("#chat-form .primary")
+        done(page, "chat")
+        assert page.locator("#chat-folded p").count() == 2 * turn
+
+
+def test_a_killed_server_is_reported_and_its_fold_goes_on(open_page: Any, folder: str, tmp_path: Path) -> None:
+    own = Server(folder, tmp_path)
+    page = open_page("fold", at=own)
+    page.select_option("#fold-method", "vector")
+    page.click("#fold-form .primary")
+    page.locator("#fold-progress").filter(has_text=re.compile("queries|answers|solving|measuring")).wait_for()
+    own.kill()
+    page.locator("#banner").filter(has_text="does not answer").wait_for()
+    own.start()
+    page.wait_for_selector("#fold-resumed, #fold-download")
+    page.locator("#banner").wait_for(state="hidden")
+    page.wait_for_selector("#fold-download")
+    assert "since it was resumed" in page.inner_text("#fold-report")
+    own.stop()
+
+
+def test_trajectory(open_page: Any, server: Server) -> None:
+    page = open_page("trajectory")
+    page.fill("#trajectory-context", "My name is Bob. ")
+    page.fill("#trajectory-query", "I am")
+    page.fill("#trajectory-examples", "8")
+    page.click("#trajectory-form .primary")
+    done(page, "trajectory")
+    prompt = iw.Prompt(iw.load(server.model, dtype="float64"), context="My name is Bob. ", query="I am")
+    assert value(page, "trajectory-mean") == pytest.approx(float(iw.trace(prompt).totals[:, -1].mean()), rel=1e-5)
+    assert "8 of 8 examples" in page.inner_text("#trajectory-at-value")
+    page.click("#trajectory-play")
+    page.locator("#trajectory-play").filter(has_text="Pause").wait_for()
+    page.locator("#trajectory-at-value").filter(has_text="16 of 16 tokens").wait_for()
+
+
+def test_ledger_and_a_claim_run_live(open_page: Any) -> None:
+    page = open_page("ledger")
+    page.wait_for_selector("#ledger-table tbody tr")
+    entries = {e.id: e for e in iw.claims()}
+    assert page.locator("#ledger-table tbody tr").count() >= len(entries)
+    page.fill("#ledger-search", "dherin-theorem")
+    assert page.locator("#ledger-table tbody tr").count() == 1
+    page.click("#ledger-table button")
+    error = entries["dherin-theorem"].quantities["error"].value.value
+    assert float(page.inner_text("#ledger-detail tbody td:nth-child(2)")) == pytest.approx(error, rel=0.05)
+    page.click("#ledger-run")
+    page.locator("#ledger-live").filter(has_text="recorded: PASS").wait_for()
+    assert page.inner_text("#ledger-live .verdict >> nth=0") == "PASS"
+
+
+def test_compare_shows_the_recorded_table(open_page: Any, server: Server) -> None:
+    page = open_page("compare")
+    page.wait_for_selector("#compare-body table")
+    recorded = server.ask("/api/compare").json[0]["comparison"]
+    row = page.locator("#compare-body tbody tr").filter(has=page.locator("th", has_text="in-context")).first
+    shown = float(row.locator("td").first.inner_text().split()[0])
+    assert shown == pytest.approx(recorded["accuracy"]["in-context"]["accuracy"][0], abs=1e-3)
+    assert page.locator("#compare-body th").filter(has_text="untrained").count() >= 1
+
+
+def test_rows_to_weights(open_page: Any) -> None:
+    from inweights._fetch import cached
+    from inweights.models._rows import TABPFN
+
+    if cached(TABPFN) is None:
+        pytest.skip("TabPFN is not in the cache")
+    page = open_page("rows")
+    page.fill("#rows-rows", "12")
+    page.fill("#rows-grid", "4")
+    page.locator("#rows-list button").nth(0).click()
+    assert page.inner_text("#rows-kept-value") == "9"
+    page.click("#rows-form .primary")
+    done(page, "rows")
+    assert value(page, "rows-error") < 1e-9
+    assert page.inner_text("#rows-proof .verdict") == "PASS"
+    assert "same class at 16 of 16" in page.inner_text("#rows-patched")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_serious_for_accessibility_and_no_overflow_on_a_phone(open_page: Any, theme: str) -> None:
+    """axe on every screen; at a width of 375 nothing but what scrolls by itself is wider than the page."""
+    found = find_spec("axe_playwright_python")
+    if found is None:
+        pytest.skip("no browser: axe-playwright-python is not installed")
+    axe = Path(found.origin or "").with_name("axe.min.js").read_text()
+    page = open_page(color_scheme=theme, viewport={"width": 375, "height": 700}, bypass_csp=True)
+    page.evaluate(axe)
+    serious = {}
+    for screen in SCREENS:
+        page.evaluate(f"location.hash = '{screen}'")
+        page.wait_for_selector(f"#screen-{screen}:not([hidden])")
+        if screen in ("ledger", "compare"):
+            page.wait_for_selector(f"#screen-{screen} tbody tr")
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        bad = [v for v in result["violations"] if v["impact"] in ("serious", "critical")]
+        if bad:
+            serious[screen] = [(v["id"], v["nodes"][0]["html"], v["nodes"][0].get("failureSummary")) for v in bad]
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375, screen
+    assert serious == {}, json.dumps(serious, indent=1)
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+
+
+def test_a_large_map_scrolls_smoothly_and_the_page_paints_within_a_second(open_page: Any) -> None:
+    """500 tokens × 30 layers: the median of drawing one frame fits into 60 frames a second."""
+    page = open_page(viewport={"width": 1280, "height": 900})
+    paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? performance.now()")
+    assert paint < 1000
+    took = page.evaluate("""async () => {
+      const { Heat } = await import('/static/heat.js');
+      const home = document.querySelector('#prompt-heat');
+      const heat = new Heat(home, () => {});
+      const tokens = Array.from({ length: 500 }, (_, i) => 'token' + i);
+      heat.set(tokens, Array.from({ length: 30 }, (_, l) => tokens.map((_, t) => 1 + ((l * 31 + t * 17) % 97))));
+      const times = [];
+      for (let x = 0; x < 40; x++) {
+        heat.scroller.scrollLeft = x * 200;
+        const start = performance.now();
+        heat.draw();
+        times.push(performance.now() - start);
+      }
+      return times.sort((a, b) => a - b)[20];
+    }""")
+    assert took < 16
+
+
+def test_cancel_and_theme_by_hand(open_page: Any) -> None:
+    page = open_page()
+    before = page.evaluate("document.documentElement.dataset.theme")
+    page.click("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") != before
+    page.reload()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert page.evaluate("document.documentElement.dataset.theme") != before
+    page.fill("#prompt-context", "word " * 300)
+    page.fill("#prompt-new", "64")
+    page.click("text=Turn into weights")
+    page.click("#prompt-cancel")
+    page.locator("#prompt-status").filter(has_text="cancelled").wait_for()
