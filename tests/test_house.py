@@ -31,7 +31,8 @@ FLOORS = [
     {"compare"},
     {"papers", "bench"},
     {"report"},
-    {"app", "cli"},
+    {"app"},
+    {"cli"},
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
 # Subpackages of a subpackage that others may import from, as from the subpackage itself.
@@ -310,6 +311,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 COMMANDS = """
 import io, sys
+from contextlib import redirect_stdout
 from functools import partial
 import inweights
 from inweights.bench import update

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import pytest
 import typer.main
 import yaml
-from click import Command, Context, Group, UsageError
 from matplotlib import pyplot
 from talking import talker
 
@@ -60,19 +59,22 @@ def commands(block: Block) -> list[list[str]]:
     return [words[1 : words.index(">") if ">" in words else None] for words in split]
 
 
-def parsed(words: list[str]) -> Context:
-    """The context of a command with its options; an error if there is no such command or option."""
-    command: Command = typer.main.get_command(app)
-    context = Context(command, info_name="inweights")
-    while isinstance(command, Group):
-        name = words[0]
-        command = command.commands.get(name) or _unknown(name)
-        words, context = words[1:], Context(command, parent=context, info_name=name)
-    return command.make_context(command.name, list(words), parent=context.parent)
+class UnknownCommandError(Exception):
+    """A page names a command that does not exist."""
 
 
-def _unknown(name: str) -> Command:
-    raise UsageError(f"no command {name}")
+def parsed(words: list[str]) -> Any:
+    """The context of a command with its options; an error if there is no such command or option. Commands are typer's
+    own, which since its version 0.29 are no longer those of click."""
+    command: Any = typer.main.get_command(app)
+    parent = None
+    while hasattr(command, "commands"):
+        name, *words = words
+        if name not in command.commands:
+            raise UnknownCommandError(name)
+        parent = typer.Context(command, parent=parent)
+        command = command.commands[name]
+    return command.make_context(command.name, list(words), parent=parent)
 
 
 SHELL = ("", "console", "bash")
@@ -86,8 +88,10 @@ def test_a_command_of_a_page_has_options_that_exist(block: Block, words: list[st
 
 def test_the_guard_of_commands_can_fail() -> None:
     assert len(COMMANDS) > 30
-    for wrong in (["verify", "--contekst", "x"], ["nonsense"], ["report"], ["fold", "--out", "x", "--rank", "two"]):
-        with pytest.raises(UsageError):
+    with pytest.raises(UnknownCommandError):
+        parsed(["nonsense"])
+    for wrong in (["verify", "--contekst", "x"], ["report"], ["fold", "--out", "x", "--rank", "two"]):
+        with pytest.raises(typer.BadParameter.__base__):
             parsed(wrong)
 
 

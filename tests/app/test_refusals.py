@@ -12,7 +12,7 @@ import pytest
 from serving import TOKEN, Server
 
 from inweights._errors import InputError
-from inweights.app import Settings, new_token
+from inweights.app import ServerSettings, new_token
 from inweights.app._limits import BODY, UPLOAD
 from inweights.app._names import under
 
@@ -187,10 +187,10 @@ def test_the_process_that_reads_documents_has_limits(tmp_path: Path) -> None:
 
 def test_another_host_needs_a_token_of_the_users_own(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--token"):
-        Settings(root=tmp_path, host="0.0.0.0", token=new_token()).check()
+        ServerSettings(root=tmp_path, host="0.0.0.0", token=new_token()).check()
     with pytest.raises(InputError, match="16"):
-        Settings(root=tmp_path, host="0.0.0.0", token="short", given=True).check()
-    assert Settings(root=tmp_path, host="0.0.0.0", token="x" * 16, given=True).check().hosts == {"0.0.0.0:8265"}
+        ServerSettings(root=tmp_path, host="0.0.0.0", token="short", given=True).check()
+    assert ServerSettings(root=tmp_path, host="0.0.0.0", token="x" * 16, given=True).check().hosts == {"0.0.0.0:8265"}
     assert new_token() != new_token()
 
 

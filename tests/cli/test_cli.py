@@ -140,6 +140,7 @@ def test_benches_are_listed() -> None:
         "predictors",
         "compare",
         "train",
+        "app",
     }
     assert "prefix" in run("bench").stdout
 

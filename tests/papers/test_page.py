@@ -44,8 +44,9 @@ def test_the_record_is_of_today() -> None:
 @pytest.fixture
 def whole(tmp_path: Path) -> dict[str, Entry]:
     """A record in which nothing is missing, with its page in `tmp_path`."""
+    claims = load_all()
     needed, entries = criteria(), {}
-    for id, claim in load_all().items():
+    for id, claim in claims.items():
         asked = {name: str(c) for name, c in needed[id].quantities.items()}
         entries[id] = Entry(
             id, Verdict.NOT_RUN, criteria=asked, quick=False, program=program(claim.measure),

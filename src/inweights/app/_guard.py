@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from inweights.app._limits import AT_ONCE, BODY, UPLOAD, WAIT
-from inweights.app._settings import Settings
+from inweights.app._settings import ServerSettings
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -42,7 +42,7 @@ class Refused(Exception):  # noqa: N818  (an answer, and no error of ours)
 class Guard:
     """An ASGI application around another, which sees only requests of this page and of those who have the token."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self.app, self.settings, self.busy = app, settings, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

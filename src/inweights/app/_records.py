@@ -13,7 +13,7 @@ from inweights import __version__
 from inweights._errors import InputError
 from inweights._files import write_atomic
 from inweights._read import read_json
-from inweights.app._settings import Settings
+from inweights.app._settings import ServerSettings
 
 PAPERS = Path(__file__).parents[1] / "papers"
 RECORDED = Path(__file__).parent / "recorded"
@@ -23,7 +23,7 @@ LIMIT = 8 * 1024 * 1024
 class Records:
     """Records as JSON. The ledger is read by a process of its own once: it loads every paper, and torch with them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.settings, self._ledger, self._lock = settings, b"", threading.Lock()
 
     def ledger(self) -> bytes:

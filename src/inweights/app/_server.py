@@ -23,7 +23,7 @@ from inweights.app._limits import BODY, KINDS, QUEUE, SECONDS, UPLOAD, WAIT, Pro
 from inweights.app._names import under
 from inweights.app._process import Process
 from inweights.app._records import Records
-from inweights.app._settings import Settings
+from inweights.app._settings import ServerSettings
 from inweights.app._upload import parsed
 
 STATIC = Path(__file__).parent / "static"
@@ -32,7 +32,7 @@ POLL = 0.05
 """Seconds between two looks at a job that a request waits for."""
 
 
-def make_app(settings: Settings) -> Guard:
+def make_app(settings: ServerSettings) -> Guard:
     """The application, behind its guard."""
     jobs = Jobs(settings.root, Process(settings.root, settings.models))
     records = Records(settings)
@@ -84,7 +84,7 @@ def _pages(app: FastAPI) -> None:
         return FileResponse(path, media_type=TYPES[path.suffix])
 
 
-def _work(app: FastAPI, jobs: Jobs, settings: Settings) -> None:
+def _work(app: FastAPI, jobs: Jobs, settings: ServerSettings) -> None:
     def known(id: str) -> Job:
         if id not in jobs.all:
             raise HTTPException(404, "There is no such job: it may have been dropped as one of the oldest.")
@@ -139,7 +139,7 @@ def _work(app: FastAPI, jobs: Jobs, settings: Settings) -> None:
         return Response(data, media_type="application/json")
 
 
-def _results(app: FastAPI, jobs: Jobs, settings: Settings, records: Records) -> None:
+def _results(app: FastAPI, jobs: Jobs, settings: ServerSettings, records: Records) -> None:
     @app.post("/api/upload")
     async def upload(name: str, call: Call) -> dict[str, Any]:
         status, answer = await asyncio.to_thread(parsed, name, await call.body())

@@ -1,4 +1,4 @@
-"""`Settings`: what a start of the server is given, checked before anything is loaded."""
+"""`ServerSettings`: what a start of the server is given, checked before anything is loaded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def new_token() -> str:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """What the server is started with.
 
     - `root`: the one folder that the server writes to and reads names from.
@@ -36,7 +36,7 @@ class Settings:
     given: bool = False
     compare: Path | None = None
 
-    def check(self) -> Settings:
+    def check(self) -> ServerSettings:
         """Raises `InputError` with everything that is wrong."""
         problems = Problems()
         problems.unless(bool(self.models), "--model names no model: name at least one.")

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from inweights._errors import InputError
-from inweights.app._settings import Settings
+from inweights.app._settings import ServerSettings
 
 
-def serve(settings: Settings, say: Callable[[str], object], *, browser: bool = True) -> None:
+def serve(settings: ServerSettings, say: Callable[[str], object], *, browser: bool = True) -> None:
     """Serves the page until it is interrupted; `say` is called with the address, the token in it."""
     import uvicorn
 

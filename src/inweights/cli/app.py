@@ -29,10 +29,10 @@ def app_command(
     """Open the web page: prompts to weights, folds, trajectories, the ledger, on models of this machine."""
     from inweights._fetch import cache
     from inweights._files import folder_for, locked
-    from inweights.app import Settings, new_token, serve
+    from inweights.app import ServerSettings, new_token, serve
 
     root = folder_for("--folder", folder or cache() / "app")
-    settings = Settings(
+    settings = ServerSettings(
         root=root.resolve(), models=tuple(model or ["smollm2"]), host=host, port=port, token=token or new_token(),
         given=bool(token), compare=compare,
     )  # fmt: skip

@@ -36,7 +36,7 @@ export function clock(seconds) {
 }
 
 export function table(header, rows, caption) {
-  return el("div", { class: "wide" }, el("table", {},
+  return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption || "table" }, el("table", {},
     caption ? el("caption", {}, caption) : null,
     el("thead", {}, el("tr", {}, ...header.map((h) => el("th", { scope: "col" }, h)))),
     el("tbody", {}, ...rows.map((r) => el("tr", {}, ...r.map((c, i) => (i ? el("td", {}, c) : el("th", { scope: "row" }, c))))))));
