@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from inweights.app._limits import AT_ONCE, BODY, UPLOAD, WAIT
+from inweights.app._limits import AT_ONCE, BODY, LINGER, UPLOAD, WAIT
 from inweights.app._settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Guard:
             finally:
                 self.busy -= 1
         except Refused as refused:
-            return await _answer(with_headers, refused.status, refused.sentence)
+            return await _refuse(receive, with_headers, refused)
 
     def check(self, scope: Scope) -> None:
         """Raises `Refused` unless the request is one of ours."""
@@ -172,10 +173,19 @@ def _adding(send: Send) -> Send:
     return adding
 
 
-async def _answer(send: Send, status: int, sentence: str) -> None:
-    data = json.dumps({"error": sentence}).encode()
+async def _refuse(receive: Receive, send: Send, refused: Refused) -> None:
+    """Answers, then discards for a short while what the client still sends: closing a connection with unread data
+    resets it, and the client would lose the answer."""
+    data = json.dumps({"error": refused.sentence}).encode()
     headers: list[tuple[bytes, Any]] = [(b"content-type", b"application/json")]
     headers += [(b"content-length", str(len(data)).encode()), (b"connection", b"close")]
-    headers += [(b"retry-after", b"1")] if status == 429 else []
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": data})
+    headers += [(b"retry-after", b"1")] if refused.status == 429 else []
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": data, "more_body": True})
+    size, more = 0, True
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER):
+            while more and size <= 2 * UPLOAD:
+                message = await receive()
+                size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+    await send({"type": "http.response.body", "body": b""})

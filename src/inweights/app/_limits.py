@@ -18,6 +18,8 @@ KEPT = 60
 """Finished jobs, other than folds, that are remembered."""
 WAIT = 10.0
 """Seconds that a request for news of a job is held open, and that a body may take to arrive."""
+LINGER = 1.0
+"""Seconds for which the rest of a refused body is discarded."""
 SECONDS = {"prompt": 300, "layer": 300, "fold": 4 * 3600, "chat": 300, "trajectory": 300, "claim": 600, "rows": 600}
 """Wall time of a job of each kind."""
 NAME = r"^[A-Za-z0-9._-]{1,64}$"
