@@ -12,6 +12,7 @@ import pytest
 from serving import Server
 
 import inweights as iw
+from inweights.models import load_tabpfn
 
 SCREENS = ("prompt", "fold", "rows", "trajectory", "ledger", "compare")
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script> is my name.'
@@ -95,6 +96,8 @@ def test_fold_chat_and_download(open_page: Any, server: Server, tmp_path: Path) 
     recovered = first["recovered"]
     shown = float(page.inner_text("#fold-report tbody tr:nth-child(1) td:nth-child(2)"))
     assert shown == pytest.approx(recovered["value"] if isinstance(recovered, dict) else recovered, rel=1e-2, abs=1e-3)
+    each = result["fidelity"]["recall"]["each"] if result["fidelity"]["recall"] else []
+    assert page.locator("#fold-facts tbody tr").count() == len(each)
     assert page.locator("#fold-pieces summary").first.inner_text().startswith("The shop opens at 9:30.")
     with page.expect_download() as download:
         page.click("#fold-download")
@@ -163,11 +166,7 @@ def test_compare_shows_the_recorded_table(open_page: Any, server: Server) -> Non
 
 
 def test_rows_to_weights(open_page: Any) -> None:
-    from inweights._fetch import cached
-    from inweights.models._rows import TABPFN
-
-    if cached(TABPFN) is None:
-        pytest.skip("TabPFN is not in the cache")
+    load_tabpfn()  # fetched once, so that the page need not wait for it
     page = open_page("rows")
     page.fill("#rows-rows", "12")
     page.fill("#rows-grid", "4")

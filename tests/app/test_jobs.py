@@ -126,7 +126,7 @@ def test_a_fold_of_a_killed_server_resumes_and_other_work_is_reported(folder: st
 
 def test_fifty_clients_at_once(folder: str) -> None:
     """No answer but 200, 202 and 429, and every accepted job is done; memory is judged by the long run."""
-    result = bench("app")(seconds=6, model=folder)
+    result = bench("app")(seconds=20, model=folder)
     about = result.rows[0].beside
     assert (about["errors"], about["unfinished"]) == (0, 0), about
     assert about["accepted"] >= 3

@@ -66,8 +66,10 @@ def test_a_proof_a_trajectory_and_a_fold_on_one_page(run: Run, tiny: tuple[str, 
     assert run("trace", *texts, "--out", tmp_path / "trace.png").code == 0
     queries = tmp_path / "queries.jsonl"
     queries.write_text("".join(json.dumps({"query": f"What is {i} {HOSTILE}?"}) + "\n" for i in range(10)))
-    folded = run("fold", "--context", HOSTILE, "--calibration", queries, "--rank", "1", *tiny, "--out",
-                 tmp_path / "adapter", "--json").out  # fmt: skip
+    asked = tmp_path / "asked.txt"
+    asked.write_text("".join(json.dumps({"query": f"What is {HOSTILE} {i}?", "answer": "9:30"}) + "\n" for i in (1, 2)))
+    folded = run("fold", "--context", HOSTILE, "--calibration", queries, "--questions", asked, "--rank", "1", *tiny,
+                 "--out", tmp_path / "adapter", "--json").out  # fmt: skip
     (tmp_path / "fold.json").write_text(folded)
     ended = run("report", tmp_path, "--json")
     assert json.loads(ended.out) == {"report": str(tmp_path / "report.html")}
@@ -75,6 +77,8 @@ def test_a_proof_a_trajectory_and_a_fold_on_one_page(run: Run, tiny: tuple[str, 
     assert f"{values['max_abs_logit_error']:.1e}" in page.text
     assert "PASS" in page.text
     assert json.loads(folded)["verdict"] in page.text
+    assert "Which facts are known" in page.text
+    assert page.text.count("9:30") == 2
     assert page.tags >= {"svg", "table", "figure"}
     with (tmp_path / "report-trace.csv").open() as file, (tmp_path / "trace.csv").open() as other:
         rows, drawn = list(csv.DictReader(file)), list(csv.DictReader(other))

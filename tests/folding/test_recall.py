@@ -82,6 +82,17 @@ def test_retained_is_the_share_of_what_the_prompt_gains() -> None:
     assert json.dumps(known.as_json(), allow_nan=False)
 
 
+def test_each_fact_is_known_or_not() -> None:
+    """By the scores of the reference, which is retrieval where the context is beyond the model's window."""
+    asked = (("When?", "9:30"), ("Who?", "Ada"), ("Where?", "Rome"))
+    scores = {"prompted": (1.0, 1.0, 0.0), "bare": (0.0,) * 3, "folded": (1.0, 0.0, 0.5), "retrieved": (0.0, 0.0, 1.0)}
+    each = Recall(scores, asked=asked).each
+    assert [(e["question"], e["value"]) for e in each] == list(asked)
+    assert [(e["reference"], e["folded"]) for e in each] == [(1.0, 1.0), (1.0, 0.0), (0.0, 0.5)]
+    del scores["prompted"]
+    assert [e["reference"] for e in Recall(scores, asked=asked).each] == [0.0, 0.0, 1.0]
+
+
 def test_a_verdict_names_the_numbers_that_decide() -> None:
     assert reasons(0.73, None) == "0.73 of its effect on other questions is recovered (GOOD needs 0.8)"
     both = reasons(0.73, 0.2)
@@ -127,6 +138,8 @@ def test_everyone_is_asked_the_same_questions() -> None:
     nothing = Fold(lora.updates(), Card(), model)  # B is zero: the bare model
     asked = with_passages([("What does the Orla cost?", "45"), ("And the Fenn?", "62")], parts)
     assert [q.passage for q in asked] == ["The Orla costs £45.", "The Fenn costs £62."]
+    (absent,) = with_passages([("Who was the first owner?", "Ada Lovelace")], parts)
+    assert absent.passage == "\n".join(part.alone for part in parts)  # the text does not have it: all of it is read
     known = recall(frame, nothing, asked, parts)
     assert known.right["folded"] == known.right["bare"] == known.right["random"]
     assert set(known.right) == {"prompted", "window", "retrieved", "bare", "folded", "random"}

@@ -10,6 +10,9 @@ from inweights.cli._output import say, table
 if TYPE_CHECKING:
     from inweights.folding import Fidelity
 
+MISSED = 5
+"""Facts that a fold does not know, as many as are printed; JSON and the page have all of them."""
+
 
 def fidelity_json(results: Fidelity) -> dict[str, Any]:
     """The values of the first set of queries as top-level keys, which scripts rely on, and the whole report."""
@@ -94,6 +97,10 @@ def _show_recall(result: Fidelity) -> None:
     if known.absent:
         header = ("questions about names that are not in the prompt", "says so", "invents an answer")
         table(header, [(who, f"{s['abstained']:.0%}", f"{s['invented']:.0%}") for who, s in known.absent.items()])
+    missed = [each for each in known.each if each["folded"] == 0]
+    if missed:
+        some = "; ".join(f"{each['question']} ({each['value']})" for each in missed[:MISSED])
+        say(f"Not answered by the fold, {len(missed)} of {known.questions}: {some}{'; …' if missed[MISSED:] else ''}")
     _show_answers(known.shown)
 
 

@@ -44,6 +44,7 @@ class Recall:
     - `absent`: questions about names that the context does not mention, prompted and folded: the share in which the
       model says that it does not know (`abstained`), and in which it names something else instead (`invented`).
     - `shown`: some questions with the answers of prompted, bare and folded model.
+    - `asked`: every question with the value that answers it.
     """
 
     right: dict[str, tuple[float, ...]]
@@ -51,6 +52,7 @@ class Recall:
     third_turn: dict[str, float] = field(default_factory=dict)
     absent: dict[str, dict[str, float]] = field(default_factory=dict)
     shown: tuple[dict[str, str], ...] = ()
+    asked: tuple[tuple[str, str], ...] = ()
 
     @property
     def questions(self) -> int:
@@ -62,6 +64,16 @@ class Recall:
         """The mean score, by who answers: the share of right answers, where an answer is right or wrong."""
         names = ("prompted", "window", "retrieved", "bare", "folded", "random")
         return {n: sum(self.right[n]) / self.questions if n in self.right else None for n in names}
+
+    @property
+    def each(self) -> list[dict[str, Any]]:
+        """Every question with its value, and the score of the reference and of the fold on it: which facts are known
+        to the fold, and which are not."""
+        return [
+            {"question": question, "value": value, "reference": self.right[self.reference][i],
+             "folded": self.right["folded"][i]}
+            for i, (question, value) in enumerate(self.asked)
+        ]  # fmt: skip
 
     @property
     def reference(self) -> str:
@@ -92,6 +104,7 @@ class Recall:
             "third_turn": self.third_turn,
             "absent": self.absent,
             "shown": list(self.shown),
+            "each": self.each,
         }
 
 
@@ -150,7 +163,8 @@ def recall(
         for i, q in enumerate(questions[:3])
     )
     right = {name: tuple(_scores(score, answers, questions)) for name, answers in texts.items()}
-    return Recall(right, turn, third, {k: v for k, v in absent.items() if v}, shown)
+    asked = tuple((q.text, q.value) for q in questions)
+    return Recall(right, turn, third, {k: v for k, v in absent.items() if v}, shown, asked)
 
 
 def accuracy_of(
@@ -208,5 +222,5 @@ def with_passages(pairs: Sequence[tuple[str, str]], parts: Sequence[Piece]) -> l
     for text, value in pairs:
         q = Question(text, value, kind="given")
         held = [p.alone for p in parts if answers_right(p.text, q)]
-        results.append(replace(q, passage="\n".join(held[:3])))
+        results.append(replace(q, passage="\n".join(held[:3] or [p.alone for p in parts])))
     return results

@@ -35,9 +35,18 @@ class _Set(TypedDict):
     controls: dict[str, _Number]
 
 
+class _Asked(TypedDict):
+    question: str
+    value: str
+    reference: float
+    folded: float
+
+
 class _Recall(TypedDict, total=False):
     accuracy: dict[str, float | None]
     shown: list[dict[str, str]]
+    each: list[_Asked]
+    reference: str
 
 
 class _Report(TypedDict, total=False):
@@ -74,7 +83,10 @@ def fold_part(stem: str, values: dict[str, Any], name: str) -> Part:
             rows=rows,
         )
     ]
-    about = (report.get("recall") or {}).get("shown") or []
+    recall = report.get("recall") or {}
+    if recall.get("each"):
+        sections.append(_facts(recall["each"], recall.get("reference", "prompted")))
+    about = recall.get("shown") or []
     for title, shown in (("Questions about the prompt", about), ("Other questions", report.get("shown") or [])):
         if shown:
             answers = [
@@ -85,6 +97,19 @@ def fold_part(stem: str, values: dict[str, Any], name: str) -> Part:
             ]
             sections.append(Section(title, header=("question", "", "answer"), rows=answers))
     return Part(sections, {beside: bars_table(bars)})
+
+
+def _facts(each: list[_Asked], reference: str) -> Section:
+    """Which facts of the prompt the fold knows: those that it does not know come first."""
+    rows = [
+        (e["question"], e["value"], _right(e["reference"]), _right(e["folded"]))
+        for e in sorted(each, key=lambda e: e["folded"])
+    ]
+    return Section("Which facts are known", header=("question", "value", reference, "folded"), rows=rows)
+
+
+def _right(score: float) -> str:
+    return {0.0: "no", 1.0: "yes"}.get(score, f"{score:.2f}")
 
 
 def card_part(stem: str, values: dict[str, Any], name: str) -> Part:

@@ -5,7 +5,7 @@ import { OVER, call, cancel, follow, result, runner, submit } from "./api.js";
 const WHO = ["prompted", "bare", "folded"];
 const READ = { prompted: "the whole prompt", window: "the passage with the answer", retrieved: "passages found by BM25", bare: "nothing", folded: "the fold", random: "control: random updates of equal norms" };
 let shownId = null, history = null, runChat;
-let known = { pieces: [], questions: [], queries: [] };
+let study = { pieces: [], questions: [], queries: [] };
 
 async function list() {
   const folds = await call("/api/folds").catch(() => []);
@@ -32,17 +32,25 @@ function showProgress(view) {
 }
 
 function showPieces() {
-  const asked = known.pieces.map((_, i) => known.questions.filter((q) => q.piece === i));
+  const asked = study.pieces.map((_, i) => study.questions.filter((q) => q.piece === i));
   fill($("fold-pieces"),
-    known.pieces.length ? el("h3", {}, `${known.pieces.length} pieces, ${known.questions.length} questions about them`) : null,
-    ...known.pieces.map((text, i) => el("details", { open: known.pieces.length < 8 }, el("summary", {}, `${text} (${asked[i].length})`), el("ul", {}, ...asked[i].map((q) => el("li", {}, q.query))))),
-    known.queries.length ? el("details", {}, el("summary", {}, `${known.queries.length} made-up queries of other kinds`), el("ul", {}, ...known.queries.map((q) => el("li", {}, q)))) : null);
+    study.pieces.length ? el("h3", {}, `${study.pieces.length} pieces, ${study.questions.length} questions about them`) : null,
+    ...study.pieces.map((text, i) => el("details", { open: study.pieces.length < 8 }, el("summary", {}, `${text} (${asked[i].length})`), el("ul", {}, ...asked[i].map((q) => el("li", {}, q.query))))),
+    study.queries.length ? el("details", {}, el("summary", {}, `${study.queries.length} made-up queries of other kinds`), el("ul", {}, ...study.queries.map((q) => el("li", {}, q)))) : null);
 }
 
 function sets(f) {
   const rows = [...f.sets, ...(f.studied ? [f.studied] : [])].map((s) => [`${s.name} (${s.queries})`, number(s.recovered.value ?? s.recovered), `${number(s.kl_bare)} → ${number(s.kl_folded)}`, `${percent(s.agree_bare)} → ${percent(s.agree_folded)}`,
     Object.entries(s.controls ?? {}).map(([k, v]) => `${k} ${number(v.value ?? v, 2)}`).join("; ")]);
   return rows.length ? table(["queries", "recovered", "KL to prompted, bare → folded", "same token", "controls"], rows) : null;
+}
+
+// Each fact by its question: those that the fold does not know come first.
+function known(each, reference) {
+  const sign = (score) => (score === 1 ? "✓ right" : score === 0 ? "✗ wrong" : number(score, 2));
+  const rows = [...each].sort((a, b) => a.folded - b.folded).map((e) => [e.question, e.value, sign(e.reference), sign(e.folded)]);
+  return el("details", { id: "fold-facts" }, el("summary", {}, `${each.filter((e) => e.folded > 0).length} of ${each.length} are answered by the fold: each of them`),
+    table(["question", "value", reference, "folded"], rows, "Facts that the fold does not know come first"));
 }
 
 function showReport(id, r) {
@@ -56,19 +64,20 @@ function showReport(id, r) {
     r.facts ? el("p", {}, `${r.facts} facts are stated; ${r.studied} questions ask for ${r.facts_asked} of them, in ${percent(r.coverage)} of the pieces.`) : null,
     rights.length ? el("h3", {}, "Which facts are known") : null,
     rights.length ? table(["questions about the prompt, with", "right answers"], rights) : null,
+    recall?.each?.length ? known(recall.each, recall.reference) : null,
     el("h3", {}, "How much of the prompt's effect is kept"), sets(f),
     side ? el("h3", {}, "What changed in unrelated text") : null,
     side ? facts([["KL a token, folded", number(side.kl_folded)], ["the prompt itself", number(side.kl_prompted)], ["perplexity", `${number(side.perplexity_base)} → ${number(side.perplexity_folded)}`]]) : null,
     saved ? el("p", { class: "hint" }, `Saved at every request: ${saved.tokens} prompt tokens, ${(saved.kv_bytes / 2 ** 20).toFixed(1)} MiB of keys and values.`) : null,
     shown.length ? el("h3", {}, "Answers side by side") : null,
     ...shown.map((s) => el("details", {}, el("summary", {}, s.question), facts(WHO.filter((w) => w in s).map((w) => [w, s[w]])))));
-  known = { ...known, pieces: r.pieces, questions: r.questions };
+  study = { ...study, pieces: r.pieces, questions: r.questions };
   showPieces();
 }
 
 async function open(id) {
   shownId = id;
-  known = { pieces: [], questions: [], queries: [] };
+  study = { pieces: [], questions: [], queries: [] };
   $("fold-view").hidden = false;
   $("fold-chat").hidden = true;
   $("fold-view-title").textContent = `Fold ${id}`;
@@ -76,7 +85,7 @@ async function open(id) {
   showPieces();
   let state = "";
   const view = await follow(id, (v) => { showProgress(v); if (v.state !== state) { state = v.state; list(); } }, (n) => {
-    if (n.what in known) { known[n.what] = n[n.what]; showPieces(); }
+    if (n.what in study) { study[n.what] = n[n.what]; showPieces(); }
   }, () => shownId === id).catch(() => null);
   if (!view || shownId !== id || view.state !== "done") return;
   showReport(id, await result(id));
