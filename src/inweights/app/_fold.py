@@ -13,7 +13,7 @@ from inweights._errors import InputError
 from inweights._files import beside
 from inweights._read import read_json
 from inweights.app._jobs import unfinished
-from inweights.app._limits import ChatRequest, FoldRequest, Said
+from inweights.app._limits import ChatRequest, FoldRequest, PastTurn
 from inweights.app._worker import Desk, Tell
 from inweights.folding import Frame, Made, load_fold, make, pieces
 from inweights.running import sample
@@ -112,10 +112,10 @@ def chat(request: ChatRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
     return {"answers": answers}
 
 
-def _turn(frame: Frame, history: Sequence[Said], query: str) -> tuple[int, ...]:
+def _turn(frame: Frame, history: Sequence[PastTurn], query: str) -> tuple[int, ...]:
     if not frame.chat:
         return frame.asked(query)
-    ids = frame.asked_after([(said.query, said.answer) for said in history], query)
+    ids = frame.asked_after([(turn.query, turn.answer) for turn in history], query)
     if not ids:
         raise InputError("This model's chat template takes no further turns: begin the chat again.")
     return ids

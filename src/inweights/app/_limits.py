@@ -68,8 +68,8 @@ class FoldRequest(OnModel):
     questions: bool = True
 
 
-class Said(Request):
-    """One turn that is over."""
+class PastTurn(Request):
+    """A turn of the conversation so far."""
 
     query: Short
     answer: Annotated[str, StringConstraints(max_length=4000)]
@@ -80,9 +80,9 @@ class ChatRequest(Request):
 
     fold: Name
     query: Short
-    prompted: Annotated[list[Said], Field(max_length=8)] = []
-    bare: Annotated[list[Said], Field(max_length=8)] = []
-    folded: Annotated[list[Said], Field(max_length=8)] = []
+    prompted: Annotated[list[PastTurn], Field(max_length=8)] = []
+    bare: Annotated[list[PastTurn], Field(max_length=8)] = []
+    folded: Annotated[list[PastTurn], Field(max_length=8)] = []
     new_tokens: Annotated[int, Field(ge=1, le=96)] = 48
 
 

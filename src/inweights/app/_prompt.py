@@ -22,7 +22,7 @@ SPECTRUM = 32
 
 
 def prompt(request: PromptRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
-    """Everything about one prompt; the map and the proof are told as soon as they are there."""
+    """Everything about one prompt; the map and the proof are sent as soon as they are computed."""
     tell.progress("loading the model")
     model = desk.model(request.model, request.dtype)
     asked = Prompt(model, request.context, request.query, chat=request.chat)
@@ -82,7 +82,7 @@ def layer(request: LayerRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
 
 
 def _continued(asked: Prompt, request: PromptRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
-    """The four continuations, told token by token. With a strength other than 1, *patched* is the one change of the
+    """The four continuations, sent token by token. With a strength other than 1, *patched* is the one change of the
     weights that is exact for the whole query, times the strength: no patch is exact for a fraction of a context."""
     model, tok = asked.model, asked.model.tokenizer
     ids: dict[str, list[int]] = {}

@@ -111,17 +111,17 @@ def forms_sha256() -> str:
 def made_up_names(count: int, words: int, chance: Random) -> list[str]:
     """So many different names of so many words, of syllables. No two words of them begin with the same two syllables,
     and none is part of another."""
-    found: list[str] = []
+    results: list[str] = []
     begun: set[str] = set()
     for _ in range(1000 + 100 * count * words):
         first, second = (chance.choice(_ONSETS) + chance.choice(_VOWELS) for _ in range(2))
         begin, whole = first + second, first + second + chance.choice(_ENDS)
-        if begin not in begun and not any(whole in other or other in whole for other in found):
+        if begin not in begun and not any(whole in other or other in whole for other in results):
             begun.add(begin)
-            found.append(whole)
-        if len(found) == count * words:
+            results.append(whole)
+        if len(results) == count * words:
             break
-    capital = [word.capitalize() for word in found]
+    capital = [word.capitalize() for word in results]
     return [" ".join(capital[i : i + words]) for i in range(0, count * words, words)]
 
 

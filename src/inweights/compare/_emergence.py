@@ -31,14 +31,14 @@ class Stage:
 
 def head_products(model: DecoderModel) -> Tensor:
     """`W_Qᵀ W_K` and `W_O W_V` of every head of every layer, `(2 · layers · heads, width, width)`."""
-    found = []
+    results = []
     for block in model.blocks:
         assert isinstance(block, DecoderBlock)
         q, k, v = (W.detach().double().chunk(block.heads) for W in block.qkv.weight.chunk(3))
         out = block.out.weight.detach().double().chunk(block.heads, 1)
-        found += [a.mT @ b for a, b in zip(q, k, strict=True)]
-        found += [a @ b for a, b in zip(out, v, strict=True)]
-    return torch.stack(found)
+        results += [a.mT @ b for a, b in zip(q, k, strict=True)]
+        results += [a @ b for a, b in zip(out, v, strict=True)]
+    return torch.stack(results)
 
 
 def rescaled(model: DecoderModel, by: float = 3.0) -> DecoderModel:
@@ -61,7 +61,7 @@ def stages(
     model = run.model
     assert isinstance(model, DecoderModel)
     sample = run.task.sample(Draw(-1, 0, prompts), recipe.points)
-    found = []
+    results = []
     for step in range(1, recipe.steps + 1):
         run.advance()
         after(step)
@@ -69,8 +69,8 @@ def stages(
             with torch.no_grad():
                 missed = (model(sample.xs, sample.ys)[:, -1] - sample.ys[:, -1]).square().mean()
             error = float(missed) / run.task.power
-            found.append(Stage(step, error, head_products(model), head_products(rescaled(model))))
-    return found
+            results.append(Stage(step, error, head_products(model), head_products(rescaled(model))))
+    return results
 
 
 def movement(one: Tensor, other: Tensor) -> float:

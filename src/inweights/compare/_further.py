@@ -28,32 +28,32 @@ ASKED = 8
 def sizes(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
     """The accuracy of in-context learning with 0, 1, 2, 4 and 8 demonstrations, over all orders of the plan."""
     whole = shots(model, plan.task, max(SIZES), plan.queries, plan.seed)
-    found = {"0": correctness(zero_shot(model, whole), whole)}
+    results = {"0": correctness(zero_shot(model, whole), whole)}
     for count in SIZES[1:]:
         few, random = first(whole, count), torch.Generator().manual_seed(plan.seed)
-        found[str(count)] = correctness(in_context(model, few, orders(count, plan.orders, random)), few)
-    return found
+        results[str(count)] = correctness(in_context(model, few, orders(count, plan.orders, random)), few)
+    return results
 
 
 def many(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
     """Gradient descent on 8 to 512 demonstrations, with its gap between training and test, beside in-context learning
     with the most demonstrations that fit."""
     whole = shots(model, plan.task, max(COUNTS), plan.queries, plan.seed)
-    found = {str(count): trained_on(model, first(whole, count), (1e-5, 5e-5), 1) for count in COUNTS}
+    results = {str(count): trained_on(model, first(whole, count), (1e-5, 5e-5), 1) for count in COUNTS}
     few = first(whole, most_that_fit(model, whole))
     right = correctness(in_context(model, few, torch.arange(len(few)).unsqueeze(0)), few)
-    return {"descent": found, "in_context": {"demonstrations": len(few), "accuracy_labels": right["accuracy_labels"]}}
+    return {"descent": results, "in_context": {"demonstrations": len(few), "accuracy_labels": right["accuracy_labels"]}}
 
 
 def attention(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
     """SimAOU, SimAM and SimAM_Δ of gradient descent and of layer-causal descent, beside those of an untrained model."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, used in (("trained", model), ("untrained", untrained(model, plan.seed))):
         for kind in ("gd", "layer-causal"):
             (point,) = descend(used, shown, way(kind), RATE, epochs=plan.every, every=plan.every)
             order = list(range(len(shown)))
-            found[f"{kind}, {name}"] = similarity(used, shown, order, point.descent.forward, ASKED)
-    return found
+            results[f"{kind}, {name}"] = similarity(used, shown, order, point.descent.forward, ASKED)
+    return results
 
 
 def updates(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
@@ -74,20 +74,20 @@ def updates(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
 
 def martingale(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
     """The martingale tests on the model's continuations of digits, and on exact Bayesian ones."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, sampler in (("model", by_model(model)), ("bayesian", bayesian)):
         for theta in (0.3, 0.5, 0.7):
             for ahead in (10, 40):
                 generator = torch.Generator().manual_seed(plan.seed)
                 observed = (torch.rand(20, generator=generator) < theta).double()
                 tested = martingale_test(sampler, observed, ahead, 40, generator)
-                found[f"{name}, θ = {theta:g}, {ahead} ahead"] = {
+                results[f"{name}, θ = {theta:g}, {ahead} ahead"] = {
                     "t1": tested.statistics.t1,
                     "t2": list(tested.statistics.t2),
                     "t3_ratio": tested.t3_ratio,
                     "violated": tested.violated,
                 }
-    return found
+    return results
 
 
 MORE: dict[str, Callable[[Model, Plan, Shots], dict[str, Any]]] = {

@@ -48,7 +48,7 @@ def trained_on(
     """Adam on all demonstrations in batches of 8: for each rate and epoch the accuracy over labels on the queries, and
     on the demonstrations themselves (at most `checked`): their difference is the gap of overfitting."""
     kind = Way("many", "Adam in batches", optimiser="adam", batch=min(BATCH, len(shown)))
-    found = []
+    results = []
     learnt = [(*shown.before, *question) for question in shown.asked[:checked]]
     right = shown.right.new_tensor([answer[0] for answer in shown.answered[:checked]])
     for rate in rates:
@@ -56,7 +56,7 @@ def trained_on(
             test = accuracy(zero_shot(model, shown, point.descent.forward), shown.right, shown.labels)
             own = next_tokens(model.model, learnt, forward=point.descent.forward)
             train = accuracy(own, right, shown.labels)
-            found.append({
+            results.append({
                 "rate": rate, "epoch": point.epoch, "test": float(test.mean()), "train": float(train.mean()),
             })  # fmt: skip
-    return found
+    return results

@@ -92,16 +92,16 @@ class Tested:
 
 def martingale_test(sampler: Sampler, observed: Tensor, steps: int, paths: int, generator: torch.Generator) -> Tested:
     """Compares the continuations of a rule with the reference's, given the same observations."""
-    found = Statistics.of(sampler(observed, paths, steps, generator))
+    result = Statistics.of(sampler(observed, paths, steps, generator))
     reference = [Statistics.of(bayesian(observed, paths, steps, generator)) for _ in range(REPLICATES)]
     columns = torch.tensor([(r.t1, *r.t2) for r in reference], dtype=torch.float64)
     share = 0.05 / columns.shape[1] / 2
     extra = TOLERANCE / len(observed)
     low, high = columns.quantile(share, 0) - extra, columns.quantile(1 - share, 0) + extra
-    own = torch.tensor((found.t1, *found.t2), dtype=torch.float64)
+    own = torch.tensor((result.t1, *result.t2), dtype=torch.float64)
     outside = (own < low) | (own > high)
     usual = torch.tensor([r.t3 for r in reference], dtype=torch.float64).median()
-    return Tested(found, bool(outside[0]), bool(outside[1:].any()), found.t3 / max(float(usual), 1e-9))
+    return Tested(result, bool(outside[0]), bool(outside[1:].any()), result.t3 / max(float(usual), 1e-9))
 
 
 def by_model(model: Model) -> Sampler:

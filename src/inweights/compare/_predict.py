@@ -59,16 +59,16 @@ def next_tokens(
         rows = [text for _ in range(max(1, len(prefixes))) for text in texts]
         if prefixes and not past:
             rows = [[*prefixes[k], *text] for k, text in zip(owners, rows, strict=True)]
-        found, done = None, 0
+        result, done = None, 0
         for some in batches([len(row) for row in rows], TOKENS["cuda" if device.type == "cuda" else "cpu"]):
             held = None if cache is None else picked(cache, torch.tensor([owners[i] for i in some], device=device))
             part = _rows(net, forward or net, [rows[i] for i in some], held, past)
-            found = part.new_empty(len(rows), part.shape[-1]) if found is None else found
-            found[some] = part
+            result = part.new_empty(len(rows), part.shape[-1]) if result is None else result
+            result[some] = part
             done += len(some)
             after(done)
-    assert found is not None
-    return found
+    assert result is not None
+    return result
 
 
 def batches(lengths: Sequence[int], most: int) -> list[list[int]]:

@@ -71,11 +71,11 @@ class Comparison:
 
     def findings(self) -> dict[str, Finding]:
         """What follows for hypothesis 1 (any pretrained model) on this model, and for hypothesis 2 (some weights)."""
-        found = against_paper(
+        result = against_paper(
             icl=self.rows["in-context"], gd_orders=self.orders["gd"], ceiling=self.ceiling,
             best={m: self.best("gd", m)[m] for m in ("token_overlap", *COSINES, "accuracy_labels")},
         )  # fmt: skip
-        return {**found, "hypothesis_1": overall(found), "hypothesis_2": existence(self.controls["construction"])}
+        return {**result, "hypothesis_1": overall(result), "hypothesis_2": existence(self.controls["construction"])}
 
     def as_json(self) -> dict[str, Any]:
         """The result under the names that scripts rely on."""

@@ -98,7 +98,7 @@ class _Run:
         return self.parts.tensors("in-context", measure)
 
     def _descent(self, kind: Way, icl: InContext) -> list[dict[str, Any]]:
-        plan, found = self.plan, []
+        plan, result = self.plan, []
         epochs, every = plan.epochs_of(kind), plan.every_of(kind)
         for rate in plan.rates_of(kind):
             name = f"{kind.name}-{rate:g}-{epochs}-{every}"
@@ -109,8 +109,8 @@ class _Run:
                     after=self._step(f"{kind.name}, rate {rate:g}", epochs),
                 )  # fmt: skip
 
-            found += self.parts.numbers(name, measure)["checkpoints"]
-        return found
+            result += self.parts.numbers(name, measure)["checkpoints"]
+        return result
 
     def _orders(self, kind: Way) -> dict[str, Any]:
         """At the rate of the paper's test that the plan has, or at its largest."""

@@ -53,13 +53,13 @@ class Attended:
 
 def attention_modules(model: Model) -> list[nn.Module]:
     """The attention of each block: its first submodule that is called so."""
-    found = []
+    results = []
     for name in model.anatomy.names:
         inner = [m for m in model.model.get_submodule(name).modules() if "Attention" in type(m).__name__]
         if not inner:
             raise InputError(f"No attention was found in the block {name} of this model.")
-        found.append(inner[0])
-    return found
+        results.append(inner[0])
+    return results
 
 
 @torch.no_grad()
@@ -92,7 +92,7 @@ def similarity(
     `forward` runs the model after gradient descent.
     """
     prefix = shown.prefix(order)
-    found: dict[str, list[float]] = {"aou": [], "am": [], "am_delta": []}
+    results: dict[str, list[float]] = {"aou": [], "am": [], "am_delta": []}
     for query in shown.queries[:queries]:
         bare, n = (*shown.before, *query), len(query)
         icl, zero = attended(model, (*prefix, *query), n), attended(model, bare, n)
@@ -103,5 +103,5 @@ def similarity(
             "am_delta": (icl.scores - zero.scores, tuned.scores - zero.scores),
         }
         for name, (one, other) in pairs.items():
-            found[name].append(float(F.cosine_similarity(one.double(), other.double(), dim=-1).mean()))
-    return found
+            results[name].append(float(F.cosine_similarity(one.double(), other.double(), dim=-1).mean()))
+    return results

@@ -27,17 +27,17 @@ _FUSED = ("in_proj_weight", "qkv.weight")
 
 def attention_matrices(net: nn.Module) -> dict[Kind, list[Tensor]]:
     """The matrices that make queries, keys and values, layer by layer, whether they are stored apart or in one."""
-    found: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
+    results: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
     for name, p in net.named_parameters():
         if name.endswith(_FUSED):
             for kind, part in zip(KINDS, p.detach().chunk(3), strict=True):
-                found[kind].append(part)
+                results[kind].append(part)
         for kind in KINDS:
             if name.endswith(_NAMES[kind]):
-                found[kind].append(p.detach())
-    if not all(found.values()):
+                results[kind].append(p.detach())
+    if not all(results.values()):
         raise InputError("No matrices of queries, keys and values were found in this model by their names.")
-    return found
+    return results
 
 
 def sparsity(matrices: Iterable[Tensor], *, relative: bool) -> Tensor:
@@ -66,10 +66,10 @@ def weights_of(model: Model) -> dict[str, Any]:
         return about
     shares = {
         kind: {
-            "absolute": sparsity(found, relative=False).max(0).values.tolist(),
-            "relative": sparsity(found, relative=True).max(0).values.tolist(),
+            "absolute": sparsity(result, relative=False).max(0).values.tolist(),
+            "relative": sparsity(result, relative=True).max(0).values.tolist(),
         }
-        for kind, found in matrices.items()
+        for kind, result in matrices.items()
     }
     return about | {"shares": shares}
 

@@ -112,12 +112,12 @@ def measured_descent(
     after: After = _nothing,
 ) -> dict[str, Any]:
     """One descent, measured at each checkpoint."""
-    found = []
+    results = []
     for point in descend(model, shown, kind, rate, epochs=epochs, every=every, seed=seed, after=after):
         logp = zero_shot(model, shown, point.descent.forward)
         measures = correctness(logp, shown) | icl.against(logp)
-        found.append({"rate": rate, "epoch": point.epoch, "loss": point.loss, **measures})
-    return {"checkpoints": found}
+        results.append({"rate": rate, "epoch": point.epoch, "loss": point.loss, **measures})
+    return {"checkpoints": results}
 
 
 def over_orders(
@@ -131,14 +131,14 @@ def over_orders(
     after: After = _nothing,
 ) -> dict[str, Any]:
     """The order sensitivity of a descent after some epochs, and the largest difference of log-probabilities."""
-    found: list[Tensor] = []
+    results: list[Tensor] = []
     for k, order in enumerate(orders):
         points = descend(
             model, shown, kind, rate, epochs=epochs, every=epochs, order=order,
             after=counted_on(after, k * epochs),
         )  # fmt: skip
-        found.extend(zero_shot(model, shown, point.descent.forward) for point in points)
-    logp = torch.stack(found)
+        results.extend(zero_shot(model, shown, point.descent.forward) for point in points)
+    logp = torch.stack(results)
     apart = float((logp - logp[0]).abs().max())
     about = {"rate": rate, "epochs": epochs, "orders": len(orders), "largest_difference": apart}
     return about | sensitivity(logp, shown.labels)

@@ -40,7 +40,7 @@ def against_paper(
 ) -> dict[str, Finding]:
     """What each measure says about hypothesis 1; all numbers are lists over the same queries."""
     order = difference(icl["sensitivity"], [TIMES * s for s in gd_orders["sensitivity"]])
-    found = {
+    results = {
         "order": judged(
             order, f"sensitivity to order of in-context learning, less {TIMES:g} times that of full-batch descent"
         )
@@ -48,12 +48,12 @@ def against_paper(
     names = {"token_overlap": "token overlap", **{name: f"overlap cosine ({name})" for name in COSINES}}
     for name, words in names.items():
         gap = difference(ceiling[name], best[name])
-        found[name] = judged(gap, f"{words}: two orders of in-context learning, less in-context against descent")
+        results[name] = judged(gap, f"{words}: two orders of in-context learning, less in-context against descent")
     gap = difference(icl["accuracy_labels"], best["accuracy_labels"])
-    found["accuracy"] = Finding(
+    results["accuracy"] = Finding(
         1, OPEN, "accuracy over labels, in-context less descent: reported only, as it depends on the model", *gap
     )
-    return found
+    return results
 
 
 def difference(one: list[float], other: list[float]) -> tuple[float, float, float]:

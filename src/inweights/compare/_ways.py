@@ -73,10 +73,10 @@ def moved_names(model: Model, moved: Moved) -> list[str]:
     if moved == "blocks":
         return [f"{block}.{name}" for block in blocks for name, _ in net.get_submodule(block).named_parameters()]
     if moved == "mlp":
-        found = [control.name for block in model.anatomy.blocks if block.name for control in block.inputs]
-        if not found:
+        results = [control.name for block in model.anatomy.blocks if block.name for control in block.inputs]
+        if not results:
             raise InputError("No matrices that read an MLP's input were found in this model: leave `mlp` out.")
-        return found
+        return results
     if moved == "lora":
         return []
     layer = len(blocks) // 2 if moved == "value-middle" else max(0, len(blocks) - 2)
@@ -86,9 +86,9 @@ def moved_names(model: Model, moved: Moved) -> list[str]:
 def value_matrix(net: nn.Module, block: str) -> str:
     """The matrix of a block that makes the values; with grouped heads, that of all groups."""
     names = [name for name, p in net.get_submodule(block).named_parameters() if p.ndim == 2]
-    found = [name for name in names if name.endswith(VALUES)]
-    if len(found) != 1:
+    results = [name for name in names if name.endswith(VALUES)]
+    if len(results) != 1:
         raise InputError(
-            f"The block {block} has {len(found)} matrices named as one that makes values: leave the value ways out."
+            f"The block {block} has {len(results)} matrices named as one that makes values: leave the value ways out."
         )
-    return f"{block}.{found[0]}"
+    return f"{block}.{results[0]}"

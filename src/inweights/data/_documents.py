@@ -76,10 +76,10 @@ def squad_documents(titles: int = 6, least: int = 20) -> list[Document]:
 
     **Raises:** `InputError` if there are fewer such articles.
     """
-    found = [document for document in read_squad(fetch(SQUAD)) if len(document.questions) >= least]
-    if not 1 <= titles <= len(found):
-        raise InputError(f"`titles` is {titles}: {len(found)} articles have at least {least} questions.")
-    return found[:titles]
+    results = [document for document in read_squad(fetch(SQUAD)) if len(document.questions) >= least]
+    if not 1 <= titles <= len(results):
+        raise InputError(f"`titles` is {titles}: {len(results)} articles have at least {least} questions.")
+    return results[:titles]
 
 
 def multiple_choice(name: str, count: int) -> list[MultipleChoice]:
@@ -95,10 +95,10 @@ def multiple_choice(name: str, count: int) -> list[MultipleChoice]:
     problems = Problems()
     problems.unless(count >= 1, f"`count` is {count}: it must be at least 1.")
     problems.stop()
-    found = read_choices(fetch(CHOICES[name]))
-    problems.unless(count <= len(found), f"`count` is {count}, but {name!r} has {len(found)} questions.")
+    result = read_choices(fetch(CHOICES[name]))
+    problems.unless(count <= len(result), f"`count` is {count}, but {name!r} has {len(result)} questions.")
     problems.stop()
-    return found[:count]
+    return result[:count]
 
 
 def _docs(path: Path) -> Iterator[dict[str, Any]]:
@@ -115,10 +115,10 @@ def read_squad(path: Path) -> list[Document]:
     """
     articles: dict[str, list[tuple[str, str, str, tuple[str, ...]]]] = {}
     for doc in _docs(path):
-        found = re.fullmatch(r"Title: .*?\nBackground: (.*)\nQuestion: (.*?)\nAnswer:", doc["query"], re.DOTALL)
-        if not found:
+        result = re.fullmatch(r"Title: .*?\nBackground: (.*)\nQuestion: (.*?)\nAnswer:", doc["query"], re.DOTALL)
+        if not result:
             raise InputError(f"The file of SQuAD has an entry of another form: {doc['query'][:80]!r}.")
-        passage, question = (" ".join(text.split()) for text in found.groups())
+        passage, question = (" ".join(text.split()) for text in result.groups())
         answers = tuple(dict.fromkeys(" ".join(text.split()) for text in doc["answers_text"]))
         articles.setdefault(doc["title"].replace("_", " "), []).append((doc["id"], passage, question, answers))
     documents = []
@@ -132,8 +132,8 @@ def read_squad(path: Path) -> list[Document]:
 
 def read_choices(path: Path) -> list[MultipleChoice]:
     """All questions of the file, in its order; it has a line for each choice, and each question twice."""
-    found: dict[str, MultipleChoice] = {}
+    results: dict[str, MultipleChoice] = {}
     for doc in _docs(path):
         question = " ".join(doc["query"].removeprefix("Question: ").removesuffix("\nAnswer:").split())
-        found.setdefault(doc["id"], MultipleChoice(question, tuple(doc["choices"]), doc["gold"]))
-    return list(found.values())
+        results.setdefault(doc["id"], MultipleChoice(question, tuple(doc["choices"]), doc["gold"]))
+    return list(results.values())

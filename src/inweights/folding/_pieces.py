@@ -188,16 +188,16 @@ SMALL = frozenset((files("inweights.folding") / "small_words.txt").read_text(enc
 def marked(text: str) -> tuple[str, ...]:
     """The names and numbers of a text: capitalised words in a row, except an ordinary word at its beginning."""
     results: dict[str, None] = {}
-    for found in NAME.finditer(text):
-        words = found.group().split()
+    for result in NAME.finditer(text):
+        words = result.group().split()
         while words and words[0].lower() in SMALL:
             words = words[1:]
-        starts = not text[: found.start()].strip() or text[: found.start()].rstrip()[-1:] in ".!?\n-*•|:"
+        starts = not text[: result.start()].strip() or text[: result.start()].rstrip()[-1:] in ".!?\n-*•|:"
         lone = len(words) == 1 and starts and "|" not in text
         if words and not (lone and words[0].lower() in SMALL):
             results[" ".join(words)] = None
-    for found in NUMBER.finditer(text):
-        results[found.group().strip()] = None
+    for result in NUMBER.finditer(text):
+        results[result.group().strip()] = None
     return tuple(results)
 
 
@@ -205,13 +205,13 @@ def _runs(text: str) -> Iterator[str]:
     """Runs of content words without a break: what remains when small words and punctuation are taken out."""
     run: list[str] = []
     end = 0
-    for found in [*WORD.finditer(text), None]:
-        word = found.group() if found else ""
-        gap = text[end : found.start()] if found else "."
+    for result in [*WORD.finditer(text), None]:
+        word = result.group() if result else ""
+        gap = text[end : result.start()] if result else "."
         if run and (gap.strip() or not word or word.lower() in SMALL):
             yield " ".join(run[-4:])
             run = []
-        if found:
-            end = found.end()
+        if result:
+            end = result.end()
             if word.lower() not in SMALL:
                 run.append(word)

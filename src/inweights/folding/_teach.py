@@ -108,13 +108,13 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
     for k in _likely(frame, prompts, drafts, [k for k, phrase in enumerate(named) if phrase is None]):
         named[k], answers[k] = drafts[k].phrase, (*_ids(frame, drafts[k].phrase), frame.end)
     good = [k for k, phrase in enumerate(named) if phrase is not None]
-    told = [answers[k] for k in good]
+    record = [answers[k] for k in good]
     asked = [frame.asked(drafts[k].query) for k in good]
-    local = answer_scores(frame.model, [prompts[k] for k in good], told, batch_tokens=size)
-    bare = answer_scores(frame.model, asked, told, frame.before, batch_tokens=size)
+    local = answer_scores(frame.model, [prompts[k] for k in good], record, batch_tokens=size)
+    bare = answer_scores(frame.model, asked, record, frame.before, batch_tokens=size)
     whole = [-1e9] * len(good)
     if len(frame.folded) <= WHOLE:
-        whole = answer_scores(frame.model, asked, told, (*frame.before, *frame.folded), batch_tokens=size)
+        whole = answer_scores(frame.model, asked, record, (*frame.before, *frame.folded), batch_tokens=size)
     results = []
     for k, window, full, without in zip(good, local, whole, bare, strict=True):
         if max(window, full) - without >= GAIN:

@@ -60,9 +60,9 @@ class Kept:
                 "x": _list(result.plot.x),
                 "lines": {name: _list(line) for name, line in result.plot.lines.items()},
             }
-        told = {k: float(v) for k, v in result.reported.items()}
+        record = {k: float(v) for k, v in result.reported.items()}
         rivals = {name: _list(numbers) for name, numbers in result.rivals.items()}
-        return cls(outcome, message, quantities, plot, told, seconds, made_with, rivals)
+        return cls(outcome, message, quantities, plot, record, seconds, made_with, rivals)
 
 
 KEPT = TypeAdapter(Kept)

@@ -54,9 +54,9 @@ class Estimate:
         left = available_memory(self.device)
         if left is not None and self.extra > left:
             largest = sorted(self.terms, key=lambda name: -self.terms[name])[:2]
-            told = ", ".join(f"{name} {self.terms[name] / GIB:.1f}" for name in largest)
+            listed = ", ".join(f"{name} {self.terms[name] / GIB:.1f}" for name in largest)
             raise InputError(
-                f"This needs about {self.extra / GIB:.1f} GiB of memory more ({told}), but {left / GIB:.1f} GiB are "
+                f"This needs about {self.extra / GIB:.1f} GiB of memory more ({listed}), but {left / GIB:.1f} GiB are "
                 f"available on {self.device}: try {', '.join(fixes)}."
             )
         return self

@@ -128,13 +128,13 @@ class Prompt:
         """Both token sequences, and how positions are treated, for reports."""
         tok = self.model.tokenizer
         words = (lambda ids: tok.convert_ids_to_tokens(ids)) if tok is not None else (lambda ids: ids)
-        told = takes_positions(self.model.model)
+        record = takes_positions(self.model.model)
         remaining = words(self.reduced_ids[0].tolist())
         return {
             "prompted": words(self.ids[0].tolist()),
             "remaining": remaining,
             "left": remaining,  # its former name
-            "positions": self.reduced_positions[0].tolist() if told else "shifted: this model takes no positions",
+            "positions": self.reduced_positions[0].tolist() if record else "shifted: this model takes no positions",
         }
 
 

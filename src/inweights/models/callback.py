@@ -38,11 +38,11 @@ class ImplicitUpdates(TrainerCallback):
             return
         norms = self.measure(getattr(model, "module", model))
         self.history.append((state.global_step, norms))
-        told = {f"implicit_update/{name}": norm for name, norm in norms.items()}
-        told["implicit_update/mean"] = sum(norms.values()) / len(norms)
+        record = {f"implicit_update/{name}": norm for name, norm in norms.items()}
+        record["implicit_update/mean"] = sum(norms.values()) / len(norms)
         for place in (logs, state.log_history[-1] if state.log_history else None):
             if place is not None:
-                place.update(told)
+                place.update(record)
 
     @torch.no_grad()
     def measure(self, net: nn.Module) -> dict[str, float]:

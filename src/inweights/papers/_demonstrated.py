@@ -65,8 +65,8 @@ def stored(name: str, trial: Trial, measure: Callable[[], dict[str, list[float]]
         return {key: torch.tensor(values, dtype=torch.float64) for key, values in measure().items()}
 
     size = "quick" if trial.quick else "full"
-    found = kept(f"{name}-{task(trial)}-{trial.seed}-{size}", tensors)
-    return {key: values.tolist() for key, values in found.items()}
+    result = kept(f"{name}-{task(trial)}-{trial.seed}-{size}", tensors)
+    return {key: values.tolist() for key, values in result.items()}
 
 
 def mean(values: list[float]) -> float:

@@ -102,12 +102,12 @@ def write_page(docs: Path) -> None:
 
 def counted(entries: Iterable[Entry]) -> dict[str, dict[str, int]]:
     """The number of verdicts by stratum, of claims that are counted."""
-    known, found = facts(), Counter[tuple[Stratum, Verdict]]()
-    found.update((known[e.id].stratum, e.verdict) for e in entries if e.id in known and not e.claim.uncounted)
+    known, result = facts(), Counter[tuple[Stratum, Verdict]]()
+    result.update((known[e.id].stratum, e.verdict) for e in entries if e.id in known and not e.claim.uncounted)
     return {
-        str(s): {str(v): found[s, v] for v in Verdict if found[s, v]}
+        str(s): {str(v): result[s, v] for v in Verdict if result[s, v]}
         for s in Stratum
-        if any(found[s, v] for v in Verdict)
+        if any(result[s, v] for v in Verdict)
     }
 
 

@@ -52,7 +52,7 @@ def compare_part(stem: str, values: dict[str, Any], name: str) -> Part:
         (side, *(_cell(read[key].get(side, {}).get(measure)) for measure, (key, _) in COLUMNS.items()))
         for side in sides
     ]
-    found = [
+    results = [
         (
             str(f.get("hypothesis", "")),
             which.replace("_", " "),
@@ -74,7 +74,7 @@ def compare_part(stem: str, values: dict[str, Any], name: str) -> Part:
             header=("", *(heading for _, heading in COLUMNS.values())),
             rows=rows,
         ),
-        Section("What follows", header=("hypothesis", "", "verdict", "", "measured"), rows=found),
+        Section("What follows", header=("hypothesis", "", "verdict", "", "measured"), rows=results),
     ]
     table = {side: read["token_overlap"].get(side, {}) | read["accuracy"].get(side, {}) for side in sides}
     tables: dict[str, Any] = {}

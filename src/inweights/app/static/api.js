@@ -93,8 +93,10 @@ export function runner(status, cancelButton) {
     current = null;
     if (cancelButton) cancelButton.hidden = true;
     if (view.state !== "done") { say(view.error || view.state, view.state !== "cancelled"); return null; }
-    say(`done in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
-    return result(id);
+    const value = await result(id).catch((error) => { say(error.message, true); return null; });
+    // After the caller has drawn it: `done` is the last thing to appear.
+    if (value) setTimeout(() => current === null && say(`done in ${((performance.now() - begun) / 1000).toFixed(1)} s`));
+    return value;
   };
 }
 

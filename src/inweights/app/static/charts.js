@@ -18,7 +18,7 @@ function frame(label, height = H) {
   return made;
 }
 
-function axes(home, { x, y, xName, yName, log = false, whole = false }) {
+function axes(home, { x, y, xName, yName, log = false, whole = false, counted = true }) {
   const px = (v) => M.left + ((v - x[0]) / (x[1] - x[0] || 1)) * (W - M.left - M.right);
   const f = log ? (v) => Math.log10(Math.max(v, y[0])) : (v) => v;
   const py = (v) => H - M.bottom - ((f(v) - f(y[0])) / (f(y[1]) - f(y[0]) || 1)) * (H - M.top - M.bottom);
@@ -27,6 +27,7 @@ function axes(home, { x, y, xName, yName, log = false, whole = false }) {
     const v = log ? 10 ** (f(y[0]) + (i / 4) * (f(y[1]) - f(y[0]))) : y[0] + (i / 4) * (y[1] - y[0]);
     home.append(svg("line", { class: "grid", x1: M.left, x2: W - M.right, y1: py(v), y2: py(v) }));
     home.append(svg("text", { x: M.left - 6, y: py(v) + 4, "text-anchor": "end" }, number(v, 2)));
+    if (!counted) continue;
     const h = whole ? Math.round(x[0] + (i / 4) * (x[1] - x[0])) : x[0] + (i / 4) * (x[1] - x[0]);
     home.append(svg("text", { x: px(h), y: H - M.bottom + 14, "text-anchor": "middle" }, number(h, 2)));
   }
@@ -61,12 +62,14 @@ export function lines({ label, series, xName = "", yName = "", log = false, upto
 export function bars({ label, values, names, yName = "", xName = "", log = false }) {
   const home = frame(label), kept = values.filter((v) => v > 0);
   const high = Math.max(...values, 1e-12), low = log ? Math.max(Math.min(...kept, high), high * 1e-8) / 2 : 0;
-  const { px, py } = axes(home, { x: [0, values.length], y: [low, high], yName, xName, log, whole: true });
+  const { px, py } = axes(home, { x: [0, values.length], y: [low, high], yName, xName, log, counted: false });
   const wide = Math.max(1, (px(1) - px(0)) * 0.7);
   values.forEach((v, i) => {
     const bar = svg("rect", { x: px(i + 0.5) - wide / 2, width: wide, y: py(v), height: Math.max(0, H - M.bottom - py(v)), fill: HUES[0] });
     bar.append(svg("title", {}, `${names?.[i] ?? i + 1}: ${number(v)}`));
     home.append(bar);
+    // Names as far as they have room; the others are in the titles.
+    if (names && (values.length <= 12 || i % Math.ceil(values.length / 12) === 0)) home.append(svg("text", { x: px(i + 0.5), y: H - M.bottom + 14, "text-anchor": "middle" }, names[i].slice(0, 7)));
   });
   return home;
 }

@@ -59,9 +59,9 @@ class SeparateModel(Learner):
 
     def tokens(self, xs: Tensor, ys: Tensor) -> Tensor:
         """The tokens of a prompt, `(batch, 2 points − 1, dims + outputs + 2 waves)`."""
-        told = turns(xs, ys)[:, :-1]
-        at = self.positions[: told.shape[1]].to(told.dtype)
-        return torch.cat([told, at.expand(len(told), -1, -1)], -1)
+        record = turns(xs, ys)[:, :-1]
+        at = self.positions[: record.shape[1]].to(record.dtype)
+        return torch.cat([record, at.expand(len(record), -1, -1)], -1)
 
     def copied(self, tokens: Tensor) -> Tensor:
         """The output of the first layer, of the same shape as the tokens."""

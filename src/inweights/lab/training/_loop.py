@@ -128,7 +128,7 @@ def _trained(
     begun = int(run.step)
     homes = [home for _, _, home in run.finished(folder)]
     metrics = [Metrics(folder_for("--out", home) / checkpoint.METRICS, begun) for home in homes if processes.first]
-    start = saved = told = time.perf_counter()
+    start = saved = record = time.perf_counter()
     loss, speed = before.get("loss", math.nan), math.nan
     since = before.get("since", 0)  # steps since the last report, and the sum of their losses
     run.total += torch.tensor(before.get("total", 0.0), dtype=torch.float64, device=run.device)
@@ -147,7 +147,7 @@ def _trained(
             if not loss < DIVERGED:
                 raise _diverged(f"The loss became {loss:.3g}", step, recipe, folder)
             now = time.perf_counter()
-            speed, told = len(homes) * recipe.batch * since / (now - told), now
+            speed, record = len(homes) * recipe.batch * since / (now - record), now
             since = 0
             for each, own in zip(metrics, run.losses, strict=False):
                 each.add(step=step, loss=own, rate=rate(recipe, run.step - 1).item(), tasks_per_second=speed)
@@ -179,13 +179,13 @@ def _written(run: Run, folder: Path, before: dict[str, Any], begun: int, here: f
     for (own, model, home), last in zip(finished, losses, strict=True):
         path = home / checkpoint.MODEL
         if run.processes.first:
-            told = {"loss": last, "seconds": seconds, "device": str(run.device), "seeds": list(run.seeds)}
-            checkpoint.write(path, model.state_dict(), own, **told, made_with=about)
+            record = {"loss": last, "seconds": seconds, "device": str(run.device), "seeds": list(run.seeds)}
+            checkpoint.write(path, model.state_dict(), own, **record, made_with=about)
         results.append(Trained(model.eval(), last, seconds, speed, path, run.processes.first))
     if run.processes.first:
         state = run.state()
-        told = {"loss": loss, "losses": losses, "seconds": seconds, "seeds": list(run.seeds)}
-        checkpoint.write(folder / checkpoint.CHECKPOINT, state, recipe, **told)
+        record = {"loss": loss, "losses": losses, "seconds": seconds, "seeds": list(run.seeds)}
+        checkpoint.write(folder / checkpoint.CHECKPOINT, state, recipe, **record)
     run.processes.wait()
     return results
 

@@ -15,12 +15,12 @@ THETAS = (0.3, 0.5, 0.7)
 def _tests(trial: Trial, sampler: Sampler, ahead: float) -> list[Tested]:
     """The tests for each θ, with continuations `ahead` times as long as what was observed."""
     n, paths = trial.size(20, 50), trial.size(24, 100)
-    found = []
+    results = []
     for theta in THETAS:
         generator = trial.generator()
         observed = (torch.rand(n, generator=generator) < theta).double()
-        found.append(martingale_test(sampler, observed, round(ahead * n), paths, generator))
-    return found
+        results.append(martingale_test(sampler, observed, round(ahead * n), paths, generator))
+    return results
 
 
 def _violations(trial: Trial, ahead: float) -> tuple[list[Tested], list[Tested]]:

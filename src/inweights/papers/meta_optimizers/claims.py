@@ -33,12 +33,12 @@ def outputs(trial: Trial) -> Measurement:
     epochs, queries = trial.size(3, 10), trial.size(4, 16)
 
     def measure() -> dict[str, list[float]]:
-        found = {}
+        results = {}
         for name, some in (("own", shown), ("wrong", wrong)):
             taught = replace(shown, answered=some.answered)
             (point,) = descend(model, taught, way("gd"), 1e-4, epochs=epochs, every=epochs)
-            found[name] = similarity(model, shown, list(range(N)), point.descent.forward, queries)["aou"]
-        return found
+            results[name] = similarity(model, shown, list(range(N)), point.descent.forward, queries)["aou"]
+        return results
 
     both = stored("dai-outputs", trial, measure)
     return Measurement({"similarity": (both["own"], both["wrong"])})
@@ -66,8 +66,8 @@ def weights(trial: Trial) -> Measurement:
     descent.step(Lesson.of(shown, range(N), model.device))
     gradient = descent.changes()
     chance = random_like(gradient, trial.seed)
-    found = [implicit_changes(model, shown, list(range(N)), q) for q in range(trial.size(2, 8))]
-    own, random = ([aligned(implicit, other) for implicit in found] for other in (gradient, chance))
+    results = [implicit_changes(model, shown, list(range(N)), q) for q in range(trial.size(2, 8))]
+    own, random = ([aligned(implicit, other) for implicit in results] for other in (gradient, chance))
     layers = [mean([each["cosine"][k] for each in own]) for k in range(len(own[0]["cosine"]))]
     plot = Plot(
         "Implicit update and gradient", "matrix", "cosine", list(range(len(layers))),

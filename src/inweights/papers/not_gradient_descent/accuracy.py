@@ -33,8 +33,8 @@ def accuracy(trial: Trial) -> Measurement:
     epochs = trial.size(3, 10)
 
     def descent() -> dict[str, list[float]]:
-        found = trained_on(model, shown, (1e-5, 1e-4), epochs)
-        return {key: [f[key] for f in found] for key in ("test", "train")}
+        result = trained_on(model, shown, (1e-5, 1e-4), epochs)
+        return {key: [f[key] for f in result] for key in ("test", "train")}
 
     points = stored("shen-eight", trial, descent)
     return Measurement(
@@ -68,15 +68,15 @@ def many(trial: Trial) -> Measurement:
             "eight": (first(shown, EIGHT), count // EIGHT),
             "wrong": (shown.relabelled(torch.Generator().manual_seed(trial.seed)), 1),
         }
-        found = {name: trained_on(model, some, rates, epochs) for name, (some, epochs) in sets.items()}
+        results = {name: trained_on(model, some, rates, epochs) for name, (some, epochs) in sets.items()}
         return {
-            f"{name} {key}": [f[key] for f in points] for name, points in found.items() for key in ("test", "train")
+            f"{name} {key}": [f[key] for f in points] for name, points in results.items() for key in ("test", "train")
         }
 
-    found = stored("shen-many", trial, measure)
-    trial.require(max(found["many train"]) > 0.6, "SmolLM2 does not learn the reviews that it is trained on")
-    best = {name: max(found[f"{name} test"]) for name in ("many", "eight", "wrong")}
-    gap = {f"{name}: training less test": max(found[f"{name} train"]) - best[name] for name in ("many", "eight")}
+    results = stored("shen-many", trial, measure)
+    trial.require(max(results["many train"]) > 0.6, "SmolLM2 does not learn the reviews that it is trained on")
+    best = {name: max(results[f"{name} test"]) for name in ("many", "eight", "wrong")}
+    gap = {f"{name}: training less test": max(results[f"{name} train"]) - best[name] for name in ("many", "eight")}
     return Measurement(
         {"gain": (best["many"] - best["eight"], best["wrong"] - best["eight"])},
         reported=best | gap,

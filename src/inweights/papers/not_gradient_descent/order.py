@@ -30,10 +30,10 @@ def _sensitivity(trial: Trial, name: str) -> dict[str, list[float]]:
 
 
 def _ratio(trial: Trial, name: str) -> Measurement:
-    found = {key: mean(values) for key, values in _sensitivity(trial, name).items()}
+    results = {key: mean(values) for key, values in _sensitivity(trial, name).items()}
     return Measurement(
-        {"ratio": (found["icl"] / found["first"], found["second"] / found["first"])},
-        reported={"in context": found["icl"], "descent": found["first"]},
+        {"ratio": (results["icl"] / results["first"], results["second"] / results["first"])},
+        reported={"in context": results["icl"], "descent": results["first"]},
     )
 
 

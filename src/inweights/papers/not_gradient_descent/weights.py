@@ -40,9 +40,9 @@ def _sparsity(trial: Trial, kind: str) -> Measurement:
     for name, net in nets.items():
         matrices = attention_matrices(net)[kind]  # type: ignore[index]
         for relative in (False, True):
-            found = sparsity(matrices, relative=relative)
-            lines[f"{name}{', relative' if relative else ''}"] = found.max(0).values.tolist()
-            shares.append(float(found.max()))
+            result = sparsity(matrices, relative=relative)
+            lines[f"{name}{', relative' if relative else ''}"] = result.max(0).values.tolist()
+            shares.append(float(result.max()))
             chance.append(float(sparsity(gaussian_like(matrices, trial.seed), relative=relative).max()))
     made = max(float(sparsity(_constructed(kind), relative=relative).min()) for relative in (False, True))
     lines["construction"] = sparsity(_constructed(kind), relative=False)[0].tolist()
@@ -116,11 +116,11 @@ def emergence(trial: Trial) -> Measurement:
     """
     steps = trial.size(1500, 10000)
     settings = [f"steps={steps}", "schedule=constant", "optimiser=adam", "rate=1e-3", f"seed={trial.seed}"]
-    found = stages(changed(read("linear-5"), settings), steps // 10, after=lambda _: trial.beat())
-    early, late, end = found[0], found[5], found[-1]
-    moves = [movement(one.products, other.products) for one, other in pairwise(found)]
-    lines = {"error": [s.error for s in found[1:]], "moved since the last": moves}
-    plot = Plot("Training at a constant rate", "steps", "relative", [float(s.step) for s in found[1:]], lines, "y")
+    result = stages(changed(read("linear-5"), settings), steps // 10, after=lambda _: trial.beat())
+    early, late, end = result[0], result[5], result[-1]
+    moves = [movement(one.products, other.products) for one, other in pairwise(result)]
+    lines = {"error": [s.error for s in result[1:]], "moved since the last": moves}
+    plot = Plot("Training at a constant rate", "steps", "relative", [float(s.step) for s in result[1:]], lines, "y")
     return Measurement(
         {
             "flat": (abs(end.error - late.error), abs(1.0 - early.error)),
