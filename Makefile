@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # One thread for each of the two test workers: more would only fight over the cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint types unit ledger page help docs notebooks setup clean
+.PHONY: demo test lint types unit ledger page help help-page docs notebooks setup clean
 
 demo: setup
 	$(BIN)/inweights demo --out demo
@@ -40,8 +40,12 @@ page: setup
 	$(BIN)/python -c "from pathlib import Path; from inweights.report import write_page; write_page(Path('docs'))"
 	$(BIN)/python -c "from pathlib import Path; from inweights.report import write_site; write_site(Path('docs'))"
 
+# What there is to make.
+help:
+	@sed -n 's/^#   make/make/p; s/^\([a-z-]*\):.*/make \1/p' Makefile | sort -u
+
 # The page of all commands and options.
-help: setup
+help-page: setup
 	$(BIN)/python -m inweights.cli._help > docs/help.md
 
 # The guide, into site/; a broken link or a page that is not in its menu is an error. Building needs no network.

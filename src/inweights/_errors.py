@@ -56,5 +56,8 @@ class Problems:
 def unknown(what: str, name: object, known: Iterable[str]) -> InputError:
     """The error for a name that is not known, with the nearest ones that are."""
     names = list(known)
-    near = difflib.get_close_matches(str(name)[:SHOWN], names, n=3, cutoff=0.4) or names
-    return InputError(f"There is no {what} {shown(name)}; did you mean {', '.join(near)}?")
+    near = difflib.get_close_matches(str(name)[:SHOWN], names, n=3, cutoff=0.5)
+    if near:
+        return InputError(f"There is no {what} {shown(name)}; did you mean {', '.join(near)}?")
+    some = ", ".join(names[:LISTED]) + (", …" if names[LISTED:] else "")
+    return InputError(f"There is no {what} {shown(name)}; there are: {some}.")

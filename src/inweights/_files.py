@@ -86,7 +86,13 @@ LOCK = ".lock"
 
 
 @contextmanager
-def locked(folder: Path, *, patience: float = 0.0, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+def locked(
+    folder: Path,
+    *,
+    patience: float = 0.0,
+    waiting: Callable[[], None] = lambda: None,
+    otherwise: str = "wait for it, or name another folder",
+) -> Iterator[None]:
     """Keeps other processes out of a folder for as long as this lasts; they must ask in the same way.
 
     Where another is in it, waits for `patience` seconds, calling `waiting` now and then, and then raises `InputError`.
@@ -102,9 +108,7 @@ def locked(folder: Path, *, patience: float = 0.0, waiting: Callable[[], None] =
             break
         except Timeout:
             if time.monotonic() >= end:
-                raise InputError(
-                    f"Another process{who} is at work in {str(folder)!r}: wait for it, or name another folder."
-                ) from None
+                raise InputError(f"Another process{who} is at work in {str(folder)!r}: {otherwise}.") from None
         waiting()
         time.sleep(0.1)
     try:

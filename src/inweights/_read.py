@@ -47,11 +47,13 @@ def read_bytes(path: Path, what: str, limit: int, fix: str, *, pipes: bool = Fal
     with _refusal(f"{what} {str(path)!r}", fix):
         try:
             if not pipes and not path.is_file():
-                raise MalformedError("it is not a file" if path.exists() else "there is no such file")
+                if not path.exists():
+                    raise FileNotFoundError
+                raise MalformedError("it is not a file")
             with path.open("rb") as file:
                 data = file.read(limit + 1)
         except FileNotFoundError:
-            raise MalformedError("there is no such file") from None
+            raise InputError(f"{what} {str(path)!r} cannot be read, there is no such file: check its name.") from None
         except OSError as error:
             raise MalformedError(f"the system refuses it ({error.strerror or error})") from None
         if len(data) > limit:
@@ -115,10 +117,15 @@ def parse_json_lines(data: bytes | str, named: str, *, fix: str = FIX) -> Iterat
         if len(lines) > MAX_LINES:
             raise MalformedError(f"it has {len(lines)} lines, above {MAX_LINES}")
     return (
-        (number, parse_json(line, f"Line {number} of {named}", fix=fix))
+        (number, parse_json(line, f"Line {number} of {inside(named)}", fix=fix))
         for number, line in enumerate(lines, 1)
         if line.strip()
     )
+
+
+def inside(named: str) -> str:
+    """The name of a file in the middle of a sentence."""
+    return "the " + named.removeprefix("The ") if named.startswith("The ") else named
 
 
 def parse_toml(data: bytes | str, named: str, *, fix: str = FIX, finite: bool = True) -> dict[str, Any]:

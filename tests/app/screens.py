@@ -75,6 +75,7 @@ DESKTOP, PHONE = {"width": 1180, "height": 800}, {"width": 375, "height": 700}
 
 
 def main(model: str, folder: Path, *more: str) -> None:
+    from PIL import Image
     from playwright.sync_api import sync_playwright
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +95,9 @@ def main(model: str, folder: Path, *more: str) -> None:
                 page.goto(f"{server.address}/#{name}")
                 page.wait_for_selector("html[data-ready=yes]")
                 SCREENS[name](page)
-                page.screenshot(path=folder / f"app-{name}{suffix}.png", full_page=True)
+                path = folder / f"app-{name}{suffix}.png"
+                page.screenshot(path=path, full_page=True)
+                Image.open(path).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(path, optimize=True)
                 browser.close()
         server.stop()
 

@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "help.md"
 
 
 def test_the_page_of_commands_is_up_to_date() -> None:
-    assert PAGE.read_text() == help_page(), "run `make help`"
+    assert PAGE.read_text() == help_page(), "run `make help-page`"
 
 
 def test_the_page_has_every_command() -> None:

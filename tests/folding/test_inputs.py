@@ -109,7 +109,7 @@ def test_the_forms_of_a_file_of_queries(tmp_path: Path) -> None:
     for text, words in (
         (ARRAY[:-5], "is not JSON"),
         ("[]", "empty JSON array"),
-        ('["a", 3]', "Entry 2 of The file of queries .* is no JSON object with a `query`"),
+        ('["a", 3]', "Entry 2 of the file of queries .* is no JSON object with a `query`"),
         ('["a", ""]', "Entry 2"),
     ):
         file.write_text(text)

@@ -94,7 +94,7 @@ def test_each_fact_is_known_or_not() -> None:
 
 
 def test_a_verdict_names_the_numbers_that_decide() -> None:
-    assert reasons(0.73, None) == "0.73 of its effect on other questions is recovered (GOOD needs 0.8)"
+    assert reasons(0.73, None) == "0.73 of the prompt's effect is recovered (GOOD needs 0.8)"
     both = reasons(0.73, 0.2)
     assert both.startswith("0.20 of the right answers about the prompt are retained (GOOD needs 0.9); 0.73 of its")
     assert reasons(None, None) == ""

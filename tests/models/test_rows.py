@@ -266,7 +266,7 @@ def test_the_command_exits_with_1_if_it_does_not_hold(
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--data", "wines"), "There is no table 'wines'; did you mean wine, iris?"),
+        (("--data", "wines"), "There is no table 'wines'; did you mean wine?"),
         (("--keep", "0"), "--keep is 0 and --rows is 60"),
         (("--keep", "60"), "--keep is 60 and --rows is 60"),
         (("--keep", "-3"), "--keep is -3 and --rows is 60"),

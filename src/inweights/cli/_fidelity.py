@@ -58,7 +58,8 @@ def show_fidelity(result: Fidelity) -> None:
         table(("queries", "recovered [95%]", "KL to prompted, bare → folded", "same token", "controls"), rows)
     if result.turns:
         turns = [(t.name, str(t.recovered), f"{t.kl_bare:.4f} → {t.kl_folded:.4f}") for t in result.turns]
-        first = f"{result.turns[0].queries} conversations"
+        many = result.turns[0].queries
+        first = f"{many} conversation{'s' if many > 1 else ''}"
         table((first, "recovered [95%]", "KL to prompted, bare → folded"), turns)
     if result.recall:
         _show_recall(result)

@@ -17,7 +17,7 @@ def help_page() -> str:
     """The page as Markdown."""
     from inweights.cli import app
 
-    lines = ["# Commands", "", "Generated from the commands by `make help`; do not edit by hand.", ""]
+    lines = ["# Commands", "", "Generated from the commands by `make help-page`; do not edit by hand.", ""]
     root = typer.main.get_command(app)
     for path, command in _commands("inweights", root):
         lines += [f"## {path}", "", " ".join((command.help or "").split()), ""]

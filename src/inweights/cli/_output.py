@@ -51,7 +51,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    named = any(header)  # a table of names and values needs no header
+    shown = Table(
+        title=title or None, title_justify="left", box=box.SIMPLE_HEAD if named else None, show_header=named,
+        pad_edge=not named, padding=(0, 1) if named else (0, 2, 0, 0),
+    )  # fmt: skip
     for i, name in enumerate(header):
         number = any(row[i][:1].isdigit() for row in rows)
         shown.add_column(name, justify="right" if i and number else "left", overflow="fold")

@@ -36,5 +36,6 @@ def app_command(
         root=root.resolve(), models=tuple(model or ["smollm2"]), host=host, port=port, token=token or new_token(),
         given=bool(token), compare=compare,
     )  # fmt: skip
-    with locked(root):
+    with locked(root, otherwise="the page is being served already from there: open its address, or give --folder and "
+                "--port for a second one"):  # fmt: skip
         serve(settings.check(), lambda address: say(f"inweights is at {address}\nCtrl-C ends it."), browser=browser)

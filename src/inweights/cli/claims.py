@@ -23,6 +23,9 @@ Ids = Annotated[
 ]
 
 
+EARLIER = "* measured with an earlier version of the code that it calls, which need not change a number."
+
+
 @claims.command("list")
 def list_command(ids: Ids = None, as_json: Json = False) -> None:
     """List claims by paper, with their cost and the verdicts of the last full run."""
@@ -38,6 +41,8 @@ def list_command(ids: Ids = None, as_json: Json = False) -> None:
         rows = [(c.id, _last(last.get(c.id)), _cost(c), _sentence(c)) for c in known.values() if c.paper == paper]
         table(("claim", "last verdict", "quick / full", ""), rows, title=f"{paper.key}: {paper}")
     _say_counts(counted(e for i, e in last.items() if i in known), sum(bool(c.uncounted) for c in known.values()))
+    if any(e.changed for i, e in last.items() if i in known):
+        say(EARLIER)
     if any(map(_to_train, known.values())):
         say("+ training: models that the zoo lacks; `claims run --train` trains them first, which may take hours.")
 
@@ -75,6 +80,8 @@ def show_command(
         say(f"{'not trained':<13} {name}, {missing} of its seeds: `claims run {id} --train` trains them first")
     if last is not None:
         say(f"{'last verdict':<13} {_last(last)}: {numbers(last)}" + (f" ({last.why})" if last.why else ""))
+        if last.changed:
+            say(f"{'':<13} {EARLIER}")
         for made in last.made_with:
             say(f"{'made with':<13} {'; '.join(f'{k} {v}' for k, v in made.items())}")
     if id in remarks():
@@ -170,7 +177,7 @@ def _last(entry: Entry | None) -> str:
         return "–"
     if entry.stale:
         return f"{entry.verdict}, stale"
-    return f"{entry.verdict} (code below the ledger changed since)" if entry.changed else entry.verdict
+    return f"{entry.verdict} *" if entry.changed else entry.verdict
 
 
 def _of_the_record(entry: Entry | None) -> dict[str, Any]:

@@ -37,7 +37,8 @@ def combine(
     from inweights.models import device_names
 
     if context and len(context) != 2:
-        raise InputError(f"--context was given {len(context)} times: give it twice, A's prompt and then B's, or never.")
+        times = "once" if len(context) == 1 else f"{len(context)} times"
+        raise InputError(f"--context was given {times}: give it twice, A's prompt and then B's, or never.")
     require_new("--out", out)
     outputs = [text("--context", c) for c in context or ()]
     loaded = open_model(model, dtype, device, quiet=as_json)
@@ -63,7 +64,8 @@ def combine(
             }
         )
         return
-    say(f"{path}: rank {both.rank}, relative error of the cut {lost:.1e}.")
+    cut = f", cut to it with a relative error of {lost:.1e}" if lost else ""
+    say(f"{path}: rank {both.rank}{cut}.")
     for name, e in zip((first, second), each, strict=True):
         if e is None:
             say(f"{name}: not measured, as its prompt is not known here (--context).")

@@ -56,6 +56,8 @@ def evaluate(
     known = set(card.calibration.get("seen", ()))
     overlap = sum(h in known for h in seen(q for q, _ in asked))
     other_prompt = bool(card.prompt_sha256) and card.prompt_sha256 != frame.digest
+    if other_prompt and not as_json:
+        say("The adapter was folded from another prompt than this context.")
     others = {"another prompt's fold": load_fold(other, loaded)} if other else None
     name = queries.name if queries else "hand-written questions"
     with progress() as bars:
@@ -78,8 +80,9 @@ def evaluate(
         _show_growth(costs)
     if overlap:
         say(f"The adapter was calibrated on {overlap} of these {len(asked)} queries: results on them are optimistic.")
-    if other_prompt:
-        say("The adapter was folded from another prompt than this context.")
+    right = result.accuracy
+    if right and right["folded"] < right["prompted"]:
+        say("The folded model answers fewer of these questions right than the prompted one: do not rely on it there.")
 
 
 def _show_growth(costs: list[Savings]) -> None:

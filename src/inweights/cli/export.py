@@ -51,7 +51,9 @@ def export(
             "device": device_names(loaded.model),
         })  # fmt: skip
     else:
-        say(f"{path}: {form}")
+        files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+        size = sum(p.stat().st_size for p in files) / 2**20
+        say(f"{path}: {form}, {size:.1f} MiB; docs/serving.md shows how to load it")
         for warning in warnings:
             say(f"Warning: {warning}")
 

@@ -26,7 +26,8 @@ from inweights.cli._model import (
 from inweights.cli._output import Json, emit, say
 
 if TYPE_CHECKING:
-    from inweights.models import Prompt
+    from inweights.folding import Fold
+    from inweights.models import Model, Prompt
 
 
 def generate(
@@ -49,16 +50,18 @@ def generate(
     require_strength(strength)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
+    fold = _fold(loaded, adapter, chat) if adapter else None
+    chat = chat or (fold is not None and fold.card.chat)  # as the adapter was folded
     prompt = open_prompt(loaded, texts, chat, shifted)
     models.generate_memory(loaded, prompt.ids.shape[1], new_tokens).require(
         models.memory_fixes(loaded.device, "a shorter --context", "fewer --new-tokens", dtype=loaded.dtype)
     )
-    folded = _folded(prompt, adapter, strength, new_tokens, chat) if adapter else None
     result = models.generate(prompt, new_tokens)
-    words: dict[str, str | None] = {
-        name: loaded.tokenizer.decode(getattr(result, name)) for name in ("prompted", "bare", "patched")
-    }
-    words["folded"] = folded
+    tokens = {name: getattr(result, name) for name in ("prompted", "bare", "patched")}
+    if fold is not None:
+        tokens["folded"] = _folded(prompt, fold * strength, new_tokens)
+    words: dict[str, str | None] = {name: _text(prompt, ids, chat) for name, ids in tokens.items()}
+    words.setdefault("folded", None)
     verdict = models.generated_verdict(prompt, result)
     if as_json:
         place = models.device_names(loaded.model)
@@ -72,19 +75,35 @@ def generate(
         raise typer.Exit(1)
 
 
-def _folded(prompt: Prompt, adapter: Path, strength: float, new_tokens: int, chat: bool) -> str:
-    """The text generated from the bare query with an adapter, with positions from 0, as on a server."""
+def _fold(model: Model, adapter: Path, chat: bool) -> Fold:
+    """The adapter; refused if it was folded from plain text, and turns of a chat are requested."""
+    from inweights.folding import load_fold
+
+    fold = load_fold(adapter, model)
+    if fold.card.prompt_sha256 and chat and not fold.card.chat:
+        raise InputError(f"The adapter {str(adapter)!r} was folded from plain text: leave --chat out.")
+    return fold
+
+
+def _folded(prompt: Prompt, fold: Fold, new_tokens: int) -> list[int]:
+    """The tokens generated from the bare query with an adapter, with positions from 0, as on a server."""
     import torch
 
-    from inweights.folding import load_fold
     from inweights.models import plain
 
-    fold = load_fold(adapter, prompt.model) * strength
-    if fold.card.prompt_sha256 and fold.card.chat != chat:
-        made, fix = ("turns of a chat", "add --chat") if fold.card.chat else ("plain text", "leave --chat out")
-        raise InputError(f"The adapter {str(adapter)!r} was folded from {made}: {fix}.")
     ids = prompt.reduced_ids
     positions = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
     with torch.no_grad(), fold.applied(prompt.model) as net:
-        text = plain(net, ids, positions, new_tokens)
-    return str(prompt.model.tokenizer.decode(text))
+        return plain(net, ids, positions, new_tokens)
+
+
+def _text(prompt: Prompt, ids: list[int], chat: bool) -> str:
+    """Generated tokens as text; in a chat up to the end of the turn, as a chat would show them."""
+    from inweights.folding import Frame
+
+    model = prompt.model
+    if not chat:
+        return str(model.tokenizer.decode(ids))
+    ends = Frame.of(model, "any", True).ends
+    until = next((i for i, token in enumerate(ids) if token in ends), len(ids))
+    return str(model.tokenizer.decode(ids[:until], skip_special_tokens=True))

@@ -47,6 +47,8 @@ def patch(
     from inweights import models
     from inweights._files import require_writable
 
+    if out.exists():
+        raise InputError(f"--out is the file {str(out)!r}, which exists already: name a new one.")
     require_writable("--out", out.parent)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)

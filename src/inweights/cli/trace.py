@@ -77,7 +77,9 @@ def trace(
         }
         emit(with_former(values, how="computation"))
         return
-    table(("token", "i", "mean ‖ΔWᵢ₊₁ − ΔWᵢ‖"), [(repr(token), str(i), f"{m:.3f}") for token, i, m in result.top()])
+    words = loaded.tokenizer.convert_tokens_to_string
+    rows_shown = [(repr(words([token])), str(i), f"{m:.3f}") for token, i, m in result.top()]
+    table(("token, largest first", "position i", "mean ‖ΔWᵢ₊₁ − ΔWᵢ‖ over layers"), rows_shown)
     way = "all prefixes packed into few passes" if result.how == "packed" else result.how
     say(f"{len(result.tokens)} tokens × {len(result.layers)} layers in {result.seconds:.1f} s ({way}).")
     if out is not None:

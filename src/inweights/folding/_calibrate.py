@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from inweights._errors import InputError
-from inweights._read import LINES_LIMIT, MAX_LINES, parse_json_array, parse_json_lines, read_text
+from inweights._read import LINES_LIMIT, MAX_LINES, inside, parse_json_array, parse_json_lines, read_text
 from inweights.folding._examples import Examples
 from inweights.folding._frame import Frame
 from inweights.running import sample
@@ -75,7 +75,7 @@ def read_queries(path: Path, what: str = "The file of queries") -> list[tuple[st
     if not lines:
         raise InputError(f"{named} holds no queries: write one a line.")
     if re.match(r'\s*\[\s*["{\]]', text):
-        rows = [(f"Entry {i} of {named}", row) for i, row in enumerate(parse_json_array(text, named), 1)]
+        rows = [(f"Entry {i} of {inside(named)}", row) for i, row in enumerate(parse_json_array(text, named), 1)]
         if not rows:
             raise InputError(f"{named} holds an empty JSON array: write queries into it.")
         return [(row, None) if isinstance(row, str) and row.strip() else _query(row, at) for at, row in rows]
@@ -83,7 +83,7 @@ def read_queries(path: Path, what: str = "The file of queries") -> list[tuple[st
         raise InputError(f"{named} holds {len(lines)} queries, above {MAX_LINES}: name a smaller file.")
     if not lines[0].lstrip().startswith("{"):
         return [(line, None) for line in lines]
-    return [_query(row, f"Line {number} of {named}") for number, row in parse_json_lines(text, named)]
+    return [_query(row, f"Line {number} of {inside(named)}") for number, row in parse_json_lines(text, named)]
 
 
 def _query(row: Any, at: str) -> tuple[str, str | None]:
@@ -91,7 +91,10 @@ def _query(row: Any, at: str) -> tuple[str, str | None]:
     query, answer = (row.get("query"), row.get("answer")) if isinstance(row, dict) else (None, None)
     texts = [query] if answer is None else [query, answer]
     if not all(isinstance(t, str) and t.strip() for t in texts):
-        raise InputError(f"{at} is no JSON object with a `query` of text, and an `answer` of text if there is one.")
+        raise InputError(
+            f"{at} is no JSON object with a `query` of text, and an `answer` of text if there is one, such as "
+            '{"query": "When do you open?", "answer": "9:30"}.'
+        )
     return str(query), answer
 
 

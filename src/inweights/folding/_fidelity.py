@@ -88,7 +88,7 @@ class Recovered:
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{self.value:.3f}"
+            return f"{self.value:.3f} (too few for an interval)"
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 

@@ -70,6 +70,10 @@ class Fold(Shown):
         problems.stop()
         object.__setattr__(self, "updates", {name: update.named(name) for name, update in self.updates.items()})
 
+    def __repr__(self) -> str:
+        what = self.card.method or "adapter"
+        return f"Fold({what}, rank {self.rank}, {len(self.updates)} matrices, {self.nbytes} bytes)"
+
     # --- what it is ---------------------------------------------------------------------------------
 
     @property

@@ -57,13 +57,13 @@ class Made:
 def fold(
     model: Model | nn.Module, context: str, *, calibration: Calibration | None = ..., method: str = ...,
     rank: int | None = ..., energy: float | None = ..., seed: int = ..., chat: bool | None = ...,
-    tokenizer: Any = ..., embed_prompt: bool = ..., report: Literal[False] = ...,
+    tokenizer: Any = ..., embed_prompt: bool = ..., report: Literal[False] = ..., after: After = ...,
 ) -> Fold: ...  # fmt: skip
 @overload
 def fold(
     model: Model | nn.Module, context: str, *, calibration: Calibration | None = ..., method: str = ...,
     rank: int | None = ..., energy: float | None = ..., seed: int = ..., chat: bool | None = ...,
-    tokenizer: Any = ..., embed_prompt: bool = ..., report: Literal[True],
+    tokenizer: Any = ..., embed_prompt: bool = ..., report: Literal[True], after: After = ...,
 ) -> tuple[Fold, Fidelity]: ...  # fmt: skip
 def fold(
     model: Model | nn.Module,
@@ -78,6 +78,7 @@ def fold(
     tokenizer: Any = None,
     embed_prompt: bool = False,
     report: bool = False,
+    after: After = lambda stage, done, total: None,
 ) -> Fold | tuple[Fold, Fidelity]:
     """One adapter for all queries, that stands for a context.
 
@@ -86,13 +87,17 @@ def fold(
     - `context`: the prompt to fold, a system turn in a chat.
     - `calibration`: how many queries the model generates itself (128, or 1,024 on a GPU), or the queries, or a
       file of them. Labels are never read.
-    - `method`: `"match"` (the best), `"closed"` (no gradient), `"polish"`, `"distil"`, `"vector"`, `"mean"`.
+    - `method`: `"match"` (the best), `"closed"` (no gradient), `"polish"` (closed, then the steps of match),
+      `"distil"` (distillation, the baseline), `"vector"` (one vector for each block, the fastest), `"mean"` (the mean
+      of exact updates).
     - `rank`: of each matrix' update; 16 for `match`, 64 for `closed`. `energy` cuts each further, to the lowest rank
       that keeps this share of its squared norm.
     - `tokenizer`: of a transformers model that was not loaded by `iw.load`.
     - `chat`: whether context and query are turns; by default, if the model has a chat template.
     - `embed_prompt`: keep the prompt's text, and not only its hash, in the adapter.
     - `report`: also measure, as the command `inweights fold` does, and return `(fold, report)`; see `evaluate`.
+    - `after`: called as the work goes on, with the name of the stage, how much of it is done, and how much there is;
+      a fold takes minutes on a CPU. `after=print` shows it.
 
     **Example:**
 
@@ -110,7 +115,7 @@ def fold(
     """
     made = make(
         model, context, calibration=calibration, method=method, rank=rank, energy=energy, seed=seed, chat=chat,
-        tokenizer=tokenizer, embed_prompt=embed_prompt, report=report,
+        tokenizer=tokenizer, embed_prompt=embed_prompt, report=report, after=after,
     )  # fmt: skip
     return made.fold if made.fidelity is None else (made.fold, made.fidelity)
 

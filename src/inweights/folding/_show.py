@@ -17,9 +17,9 @@ ANSWERED_WITH = {
 
 
 FOLD_VERDICTS = {
-    "GOOD": "At least 0.9 of the right answers about the prompt and 0.8 of its effect on other questions are kept.",
+    "GOOD": "The folded model answers much like the prompted one, right or wrong.",
     "PARTIAL": "Part of what the prompt does is lost; see the tables.",
-    "FAILED": "The fold keeps nothing of the prompt for sure; do not use it.",
+    "FAILED": "It is not certain that anything of the prompt is kept; do not use this fold.",
 }
 """What the verdict on a fold means."""
 

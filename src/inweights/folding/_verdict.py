@@ -33,8 +33,9 @@ def verdict(
 
 def reasons(recovered: float | None, retained: float | None) -> str:
     """The numbers that the verdict follows from, each with what `GOOD` needs; empty if there are none."""
+    on = "of its effect on other questions" if retained is not None else "of the prompt's effect"
     parts = (
         (retained, RETAINED, "of the right answers about the prompt are retained"),
-        (recovered, RECOVERED, "of its effect on other questions is recovered"),
+        (recovered, RECOVERED, f"{on} is recovered"),
     )
     return "; ".join(f"{value:.2f} {what} (GOOD needs {least:g})" for value, least, what in parts if value is not None)

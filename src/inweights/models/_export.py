@@ -14,7 +14,10 @@ from inweights.models._patch import Patch
 def portable(patch: Patch) -> str:
     """Why a patch cannot be a LoRA adapter; empty if it can."""
     if patch.mode != "static" and patch.tokens != 1:
-        return f"it has its own changes for each of {patch.tokens} query tokens: make it static, or for one token"
+        return (
+            f"it has its own changes for each of {patch.tokens} query tokens: make it with `inweights patch --static`, "
+            "or for one token"
+        )
     for b in patch.blocks:
         if b.moved:
             return f"{b.block.name} changes the vector {next(iter(b.moved))}, and adapters change matrices only"

@@ -43,6 +43,12 @@ class Patch:
     tokens: int
     base: str
 
+    def __repr__(self) -> str:
+        exact = "exact" if self.exact else "not exact"
+        return (
+            f"Patch({self.mode}, {len(self.blocks)} blocks, {self.tokens} query tokens, {exact}, {self.nbytes} bytes)"
+        )
+
     @property
     def exact(self) -> bool:
         """Whether the last block could be solved exactly: it corrects whatever those before it miss."""
@@ -119,9 +125,9 @@ class Patch:
         if not dtypes or torch.finfo(dtypes[0]).eps * behind[worst] <= TOLERANCE.get(dtypes[0], 1.0):
             return []
         return [
-            f"The patched blocks behind {self.blocks[worst].block.name} amplify an error {behind[worst]:.0e} times: "
-            "the patch is exact where the very operations are repeated that it was solved with (same device, same "
-            "kernels, one token at a time), and elsewhere rounding may show in the logits."
+            f"The patched blocks behind {self.blocks[worst].block.name} amplify rounding errors {behind[worst]:.0e} "
+            "times: the patch is exact here, but on another device or in larger batches logits may differ; float64 "
+            "avoids that."
         ]
 
     def save(self, path: str | Path) -> Path:

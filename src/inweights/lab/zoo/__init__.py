@@ -56,10 +56,11 @@ def find(name_or_path: str) -> Path:
         raise InputError(
             f"The recipe {name!r} is not trained{here}: run `inweights lab train {base}{with_seed}` first."
         )
-    near = difflib.get_close_matches(name_or_path, names(), n=3, cutoff=0.4) or names()
+    near = difflib.get_close_matches(name_or_path, names(), n=3, cutoff=0.4)
+    like = f"; similar ones are {', '.join(near)}" if near else ""
     raise InputError(
-        f"There is no trained model {name_or_path!r}: the zoo has {', '.join(near) or 'none'}, and "
-        "`inweights lab train` makes others."
+        f"There is no trained model {name_or_path!r}{like}: `inweights lab list` names all, and `inweights lab train` "
+        "makes others."
     )
 
 
