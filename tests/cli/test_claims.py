@@ -122,9 +122,10 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
 def test_changes_since_the_record_are_shown(record: Entry) -> None:
     """In the list and for the claim itself, as text and as JSON."""
     listed = CliRunner().invoke(app, ["claims", "list", "dherin"]).stdout
-    assert "PASS (code below the ledger changed since)" in " ".join(listed.split())
+    assert "dherin-theorem PASS * " in " ".join(listed.split())
+    assert "* measured with an earlier version of the code" in listed
     shown = " ".join(CliRunner().invoke(app, ["claims", "show", record.id]).stdout.split())
-    for said in ("changed since", "made with torch 2.9; machine abacus", "remark Because it is a theorem."):
+    for said in ("PASS *", "earlier version", "made with torch 2.9; machine abacus", "remark Because it is a theorem."):
         assert said in shown
     found = json.loads(CliRunner().invoke(app, ["claims", "list", record.id, "--json"]).stdout)["claims"][0]
     assert (found["verdict"], found["stale"], found["changed_since"]) == ("PASS", None, True)

@@ -276,9 +276,11 @@ def test_a_patch_that_fails_its_proof_is_written_with_a_warning_and_exit_code_1(
     found = json.loads(run(*args, "--query", query, "--out", file, "--json", code=1).stdout)
     assert (found["verdict"], found["exact"]) == ("FAIL", False)
     assert "fails its proof" in found["warnings"][-1]
+    assert "which exists already" in run(*args, "--query", query, "--out", file, code=2).stderr
+    file.unlink()
     assert "Warning: The patch fails its proof" in run(*args, "--query", query, "--out", file, code=1).stdout
     assert file.is_file()
-    found = json.loads(run(*args, "--query", query[:4], "--out", file, "--json").stdout)
+    found = json.loads(run(*args, "--query", query[:4], "--out", tmp_path / "q.safetensors", "--json").stdout)
     assert (found["verdict"], found["warnings"]) == ("PASS", [])
     assert found["max_abs_logit_error"] < 1e-8 < found["bare_max_abs_logit_error"]
 
