@@ -102,9 +102,17 @@ FALCK = Paper(
     2024,
     HERE / "martingale",
 )
+OLSSON = Paper(
+    "olsson",
+    "In-context learning and induction heads",
+    "Olsson et al.",
+    "2209.11895",
+    2022,
+    HERE / "induction_heads",
+)
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
-PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, NOTES)
+PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, OLSSON, NOTES)
 
 
 def load_all() -> dict[str, Claim]:
