@@ -112,7 +112,23 @@ OLSSON = Paper(
 )
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
-PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, OLSSON, NOTES)
+PAPERS = (
+    DHERIN,
+    INNOCENTI,
+    GOLDWASER,
+    MAZZAWI,
+    OSWALD,
+    AHN,
+    FU,
+    AKYUREK,
+    GARG,
+    SHEN,
+    DEUTCH,
+    DAI,
+    FALCK,
+    OLSSON,
+    NOTES,
+)
 
 
 def load_all() -> dict[str, Claim]:

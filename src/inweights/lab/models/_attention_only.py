@@ -84,6 +84,12 @@ class AttentionOnlyModel(Learner):
             h = h + layer(h, added, off, patterns, None if fixed is None else fixed[:, i])
         return self.read_out(self.norm(h))
 
+    def attention(self, layer: int) -> Attention:
+        """A layer, with its type."""
+        found = self.layers[layer]
+        assert isinstance(found, Attention)
+        return found
+
     @contextmanager
     def ablated(self, *heads: tuple[int, int]) -> Iterator[AttentionOnlyModel]:
         """A context in which these heads, each `(layer, head)`, are ablated: their output is zero."""
