@@ -4,3 +4,4 @@
 # isort: off
 from inweights.papers.induction_heads import claims as claims
 from inweights.papers.induction_heads import phase as phase
+from inweights.papers.induction_heads import smollm2 as smollm2
