@@ -1,0 +1,1 @@
+"""Todd et al. 2024: function vectors in large language models (arXiv 2310.15213)."""

@@ -1,0 +1,1 @@
+"""Hendel et al. 2023: in-context learning creates task vectors (arXiv 2310.15916)."""
