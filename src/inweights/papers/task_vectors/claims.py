@@ -71,16 +71,21 @@ class Task:
 
 @cache
 def given(trial: Trial, name: str) -> Task:
-    """A task with its vector."""
-    model, sizes = trial.language_model("float32"), trial.size((6, 10), (12, 40))
-    shown = words(model, name, SHOWN, DUMMIES + sum(sizes), trial.seed) if name != "capitals" else few(trial, model)
+    """A task with its vector in SmolLM2."""
+    return given_of(trial, trial.language_model("float32"), name)
+
+
+def given_of(trial: Trial, model: Model, name: str) -> Task:
+    """A task with its vector in a model."""
+    chosen_on, tests = trial.size((6, 10), (12, 40))
+    shown = words(model, name, SHOWN, DUMMIES + chosen_on + tests, trial.seed)
     texts = [(*shown.prefix(range(SHOWN)), *shown.queries[i]) for i in range(DUMMIES)]
-    return Task(model, name, shown, states(model, texts).mean(1), sizes[0])
+    return Task(model, name, shown, states(model, texts).mean(1), chosen_on)
 
 
-def few(trial: Trial, model: Model) -> Shots:
-    """Capitals: a data set with fewer rows whose answers begin differently."""
-    return words(model, "capitals", SHOWN, DUMMIES + trial.size(16, 40), trial.seed)
+def name_of(trial: Trial, after: int = 0) -> str:
+    """The task of a trial; or the one so many places after it."""
+    return TASKS[(trial.seed + after) % len(TASKS)]
 
 
 def layers_tried(model: Model) -> list[int]:
@@ -91,8 +96,7 @@ def layers_tried(model: Model) -> list[int]:
 
 def pair(trial: Trial) -> tuple[Task, Task]:
     """The task of a trial, and another one."""
-    first, second = (given(trial, TASKS[(trial.seed + i) % len(TASKS)]) for i in range(2))
-    return first, second
+    return given(trial, name_of(trial)), given(trial, name_of(trial, 1))
 
 
 def required(trial: Trial, task: Task, prompted: float, bare: float) -> None:
