@@ -22,12 +22,12 @@ Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 
 
 def test_orders_and_places() -> None:
-    assert stages.in_order([1, 2, 3, 4]) == 1
-    assert stages.in_order([4, 3, 2, 1]) == 0
-    assert stages.in_order([2, 2, 2, 2]) == 0.5
-    assert stages.in_order([1, 2, math.nan, 3]) == 0.5
-    assert stages.in_place([0.25, 0.5, 0.6, 0.9]) == 1
-    assert stages.in_place([0.26, 0.5, 0.5, 0.75]) == 0.25
+    assert stages.in_order([1, 2, 3, 4]) == [1] * 6
+    assert stages.in_order([4, 3, 2, 1]) == [0] * 6
+    assert stages.in_order([2, 2, 2, 2]) == [0.5] * 6
+    assert stages.in_order([1, 2, math.nan, 3]) == [1, 0, 1, 0, 1, 0]
+    assert stages.in_place([0.25, 0.5, 0.6, 0.9]) == [1] * 4
+    assert stages.in_place([0.26, 0.5, 0.5, 0.75]) == [0, 1, 0, 0]
     assert stages.formed([0.0, 0.5, 0.95, 1.0]) == 3
     assert math.isnan(stages.formed([0.0, 0.05, 0.0]))
 
@@ -93,9 +93,9 @@ def test_thought_vectors(
     """Steering vectors that are the sums of thought vectors; of one task alone, or of both."""
 
     def vectors(task: str, queries: range) -> Vectors:
-        generator = torch.Generator().manual_seed(0 if shared else len(task))
-        thought = torch.randn(30, 64, generator=generator)
-        return Vectors(thought.cumsum(0) if own else torch.randn(30, 64, generator=generator), thought)
+        generator = torch.Generator().manual_seed(100 if shared else 100 + len(task))
+        thought = torch.randn(30, 576, generator=generator)
+        return Vectors(thought.cumsum(0) if own else torch.randn(30, 576, generator=generator), thought)
 
     class Task(str):
         shown = SimpleNamespace(queries=[(1, 2)], prefix=lambda order: (3, 4))
@@ -103,7 +103,7 @@ def test_thought_vectors(
 
     monkeypatch.setattr(steering, "pair", lambda trial: (Task("one"), Task("other")))
     monkeypatch.setattr(steering, "vectors", vectors)
-    monkeypatch.setattr(steering, "function", lambda trial: SimpleNamespace(heads=[], vector=lambda h: torch.ones(64)))
+    monkeypatch.setattr(steering, "function", lambda trial: SimpleNamespace(heads=[], vector=lambda h: torch.ones(576)))
     monkeypatch.setattr(steering, "Prompt", lambda *args: None)
     monkeypatch.setattr(steering, "patch", lambda *args: SimpleNamespace(applied=lambda model: nullcontext()))
     monkeypatch.setattr(steering, "run_last", lambda model, texts: torch.zeros(1, 5))

@@ -25,11 +25,8 @@ from inweights.papers.transmuting import steering
 
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 load_all()
-IDS = [
-    id
-    for id in CLAIMS
-    if id.startswith(("hendel-", "todd-")) or id in ("mazzawi-steering", "note-stages-order", "note-stages-places")
-]
+OTHERS = ("mazzawi-steering", "note-stages-order", "note-stages-places")
+IDS = [id for id in CLAIMS if id.startswith(("hendel-", "todd-")) or id in OTHERS]
 CACHES = (task_vectors.given, _effects.function, stages.both)
 
 
@@ -41,6 +38,9 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
     monkeypatch.setattr(_vectors, "pairs", lambda name: ROWS)
     monkeypatch.setattr(_vectors, "source", lambda name: _vectors_source)
     monkeypatch.setattr("inweights.papers.induction_heads.smollm2.LENGTH", 6)
+    monkeypatch.setattr(task_vectors, "STEP", 1)
+    for module in (_effects, function_vectors):
+        monkeypatch.setattr(module, "HEADS", 4)
     for cached in CACHES:
         cached.cache_clear()
     yield model
@@ -120,8 +120,8 @@ def test_clusters_are_told_from_queries() -> None:
     """Vectors are a task plus a query. Without the task they tie, and without the query they are all right."""
     generator = torch.Generator().manual_seed(0)
     tasks, queries = torch.randn(3, 1, 8, generator=generator), torch.randn(1, 4, 8, generator=generator)
-    assert task_vectors.assigned(tasks + 0.1 * queries) == 1
-    assert task_vectors.assigned((0 * tasks + queries).expand(3, 4, 8)) == 0
+    assert task_vectors.assigned(tasks + 0.1 * queries) == [1] * 12
+    assert task_vectors.assigned((0 * tasks + queries).expand(3, 4, 8)) == [0] * 12
 
 
 @pytest.mark.usefixtures("tiny")

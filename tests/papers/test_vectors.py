@@ -10,6 +10,7 @@ from worded import ROWS, reader
 from inweights.models import Model
 from inweights.papers import _vectors
 from inweights.papers._vectors import accuracy, gained, question, read, run_last, run_with, states, words
+from inweights.running import full_precision
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ TEXTS = ((3, 5, 7, 4), (6, 2, 9), (8, 4, 4, 4, 3))
 
 
 def logits(model: Model, text: tuple[int, ...]) -> Tensor:
-    with torch.no_grad():
+    with torch.no_grad(), full_precision(model.model):
         return model.model(torch.tensor([text])).logits[0, -1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -50,7 +51,8 @@ class Past(NamedTuple):
 
 def read(model: Model, prefix: Text) -> Past:
     """Reads a prefix once for all texts that follow it."""
-    cache, why = shared_cache(model.model, torch.tensor([list(prefix)]))
+    with full_precision(model.model):
+        cache, why = shared_cache(model.model, torch.tensor([list(prefix)]))
     if why:
         raise InputError(f"The prefix of texts cannot be shared: {why}.")
     return Past(cache, len(prefix))
@@ -120,9 +122,14 @@ def run_with(
         return run_last(model, texts, past)
 
 
+def hits(logits: Tensor, right: Tensor) -> list[float]:
+    """1 for each text whose most likely next token is the right one, else 0; `logits` is `(texts, vocabulary)`."""
+    return (logits.argmax(-1) == right).double().tolist()
+
+
 def accuracy(logits: Tensor, right: Tensor) -> float:
-    """The share of texts `(texts, vocabulary)` whose most likely next token is the right one."""
-    return (logits.argmax(-1) == right).double().mean().item()
+    """The share of texts whose most likely next token is the right one."""
+    return fmean(hits(logits, right))
 
 
 def gained(with_: float, bare: float, prompted: float) -> float:

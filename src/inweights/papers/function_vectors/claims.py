@@ -108,8 +108,8 @@ def middle_layers(trial: Trial) -> Measurement:
     layers, every = shape(task.model)[0], all_heads(task.model)
     drawn = [every[i] for i in torch.randperm(len(every), generator=trial.generator()).tolist()[:HEADS]]
 
-    def middle(heads: list[tuple[int, int]]) -> float:
-        return sum(layers / 4 <= layer < 3 * layers / 4 for layer, _ in heads) / len(heads)
+    def middle(heads: list[tuple[int, int]]) -> list[float]:
+        return [float(layers / 4 <= layer < 3 * layers / 4) for layer, _ in heads]
 
     positive = task.effects.clamp(min=0)
     return Measurement(

@@ -33,11 +33,10 @@ READABLE = 0.1
 """The least R² of what counts as known after a layer."""
 
 
-def in_order(layers: list[float]) -> float:
-    """The share of pairs of stages in which the earlier one has the smaller layer; equal ones count half, and what was
-    never there (not a number) is in no order."""
-    pairs = [(a < b) + 0.5 * (a == b) for a, b in combinations(layers, 2)]
-    return sum(pairs) / len(pairs)
+def in_order(layers: list[float]) -> list[float]:
+    """1 for each of the six pairs of stages in which the earlier one has the smaller layer, else 0; equal ones count
+    half, and what was never there (not a number) is in no order."""
+    return [(a < b) + 0.5 * (a == b) for a, b in combinations(layers, 2)]
 
 
 # --- a decoder of the lab ---------------------------------------------------------------------------------------------
@@ -188,6 +187,6 @@ def stages_places(trial: Trial) -> Measurement:
     return Measurement({"places": (in_place(depths), in_place(other))})
 
 
-def in_place(depths: list[float]) -> float:
-    """The share of stages in their quarter of the depth."""
-    return sum(k / 4 < depth <= (k + 1) / 4 for k, depth in enumerate(depths)) / len(depths)
+def in_place(depths: list[float]) -> list[float]:
+    """1 for each stage in its quarter of the depth, else 0."""
+    return [float(k / 4 < depth <= (k + 1) / 4) for k, depth in enumerate(depths)]

@@ -14,7 +14,7 @@ from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.models import Model
 from inweights.papers._demonstrated import LEAST
 from inweights.papers._papers import HENDEL
-from inweights.papers._vectors import Past, accuracy, gained, question, read, run_last, run_with, states, words
+from inweights.papers._vectors import Past, accuracy, gained, hits, question, read, run_last, run_with, states, words
 
 TASKS = ("past-tense", "plurals", "capitals")
 NEEDS = ("smollm2", *TASKS)
@@ -210,18 +210,20 @@ def clusters(trial: Trial) -> Measurement:
     return Measurement({"correct": (correct["own"], correct["bare"])}, rivals={"correct": correct["shuffled"]})
 
 
-def assigned(vectors: Tensor) -> float:
-    """The share of vectors `(groups, each, width)` that are most like the mean of their own group. Means leave out the
-    vectors of the same place in all groups, which share a query."""
+def assigned(vectors: Tensor) -> list[float]:
+    """1 for each of the vectors `(groups, each, width)` that is most like the mean of its own group, else 0.
+
+    Means leave out the vectors of the same place in all groups, which share a query.
+    """
     groups, each, _ = vectors.shape
-    right = 0
+    right: list[float] = []
     for k in range(each):
         means = vectors[:, torch.arange(each) != k].mean(1).double()
         for g in range(groups):
             likeness = F.cosine_similarity(means, vectors[g, k].double(), dim=-1)
             # A tie is no evidence: all groups would be right.
-            right += bool((likeness[g] > likeness[torch.arange(groups) != g] + 1e-9).all())
-    return right / (groups * each)
+            right.append(float((likeness[g] > likeness[torch.arange(groups) != g] + 1e-9).all()))
+    return right
 
 
 @claim("hendel-override", HENDEL, "Section 5.2, Table 2", cost=(60, 200), needs=("smollm2", "plurals"))
@@ -250,7 +252,7 @@ def override(trial: Trial) -> Measurement:
     plain = run_last(model, texts, shown.past)
     steered = run_with(model, texts, [layer] * len(texts), vector.vector[[layer] * len(texts)], past=shown.past)
     return Measurement(
-        {"follows": (accuracy(steered, capital), accuracy(plain, capital))},
+        {"follows": (hits(steered, capital), hits(plain, capital))},
         reported={
             "plurals before": before,
             "plurals after": accuracy(steered, shown.shown.right[list(tests)]),
