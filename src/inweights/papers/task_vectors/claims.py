@@ -179,7 +179,13 @@ def middle_layers(trial: Trial) -> Measurement:
     )
 
 
-@claim("hendel-clusters", HENDEL, "Section 5.1, Figure 5", cost=(60, 240), needs=("smollm2", "past-tense", "plurals"))
+@claim(
+    "hendel-clusters",
+    HENDEL,
+    "Section 5.1, Figure 5",
+    cost=(60, 240),
+    needs=("smollm2", "past-tense", "plurals", "capitalise"),
+)
 def clusters(trial: Trial) -> Measurement:
     """Task vectors of one task are more alike than those of different tasks, whatever the demonstrations.
 
@@ -226,7 +232,7 @@ def assigned(vectors: Tensor) -> list[float]:
     return right
 
 
-@claim("hendel-override", HENDEL, "Section 5.2, Table 2", cost=(60, 200), needs=("smollm2", "plurals"))
+@claim("hendel-override", HENDEL, "Section 5.2, Table 2", cost=(60, 200), needs=("smollm2", "plurals", "capitalise"))
 def override(trial: Trial) -> Measurement:
     """A task vector overrides demonstrations of another task: the model does what the vector says.
 
