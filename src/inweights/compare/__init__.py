@@ -36,6 +36,7 @@ from inweights.compare._shots import COMPARED as COMPARED
 from inweights.compare._shots import Shots as Shots
 from inweights.compare._shots import orders as orders
 from inweights.compare._shots import shots as shots
+from inweights.compare._shots import tokenised as tokenised
 from inweights.compare._similar import similarity as similarity
 from inweights.compare._sparsity import DELTAS as DELTAS
 from inweights.compare._sparsity import NEEDED as NEEDED

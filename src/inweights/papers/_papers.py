@@ -102,9 +102,36 @@ FALCK = Paper(
     2024,
     HERE / "martingale",
 )
+OLSSON = Paper(
+    "olsson",
+    "In-context learning and induction heads",
+    "Olsson et al.",
+    "2209.11895",
+    2022,
+    HERE / "induction_heads",
+)
+HENDEL = Paper(
+    "hendel",
+    "In-context learning creates task vectors",
+    "Hendel et al.",
+    "2310.15916",
+    2023,
+    HERE / "task_vectors",
+)
+TODD = Paper(
+    "todd",
+    "Function vectors in large language models",
+    "Todd et al.",
+    "2310.15213",
+    2024,
+    HERE / "function_vectors",
+)
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
-PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, NOTES)
+PAPERS = (
+    DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, OLSSON, HENDEL,
+    TODD, NOTES,
+)  # fmt: skip
 
 
 def load_all() -> dict[str, Claim]:

@@ -82,3 +82,46 @@ def test_a_head_that_is_not_there_is_named() -> None:
         build().ablated((1, 2)),
     ):
         pass
+
+
+def test_fixed_patterns_keep_where_heads_look() -> None:
+    """float32, up to rounding; without them, the same ablation changes where a later layer looks."""
+    model, xs = build(), repeated(3)
+    patterns = model.patterns(xs)
+    torch.testing.assert_close(model.run(xs, fixed=patterns), model(xs))
+    with model.ablated((0, 0)):
+        assert not torch.allclose(model.run(xs, fixed=patterns), model(xs), atol=1e-4)
+
+
+def test_smeared_keys_are_mixed_with_those_before() -> None:
+    model, xs = build(smeared=True), repeated(3)
+    plain = build()
+    plain.load_state_dict({name: p for name, p in model.state_dict().items() if "smear" not in name})
+    for layer in model.layers:
+        layer.smear.data.fill_(50.0)  # all of a key is its own token's
+    torch.testing.assert_close(model(xs), plain(xs))
+    layer = model.layers[0]
+    layer.smear.data.fill_(-50.0)
+    h = F.embedding(xs, model.embedding) + model.positions
+    (_, keys), (_, before) = layer.queries_and_keys(h, None), plain.layers[0].queries_and_keys(h, None)
+    torch.testing.assert_close(keys[:, :, 1:], before[:, :, :-1])
+    torch.testing.assert_close(keys[:, :, 0], before[:, :, 0])
+    assert not torch.allclose(model(xs), plain(xs), atol=1e-5)
+
+
+def test_queries_and_keys_of_two_streams() -> None:
+    model, xs = build(), repeated(3)
+    h = F.embedding(xs, model.embedding) + model.positions
+    layer = model.layers[0]
+    torch.testing.assert_close(layer.composed(h, h, None), model.patterns(xs)[:, 0])
+    assert not torch.allclose(layer.composed(h, h.roll(1, 0), None), layer.composed(h.roll(1, 0), h, None))
+
+
+def test_what_heads_add_from_one_token() -> None:
+    """Summed over heads and weighted by attention, it is what the layer adds."""
+    model, xs = build(), repeated(3)
+    h = F.embedding(xs, model.embedding) + model.positions
+    layer = model.layers[0]
+    added = torch.einsum("bhij,bhjw->biw", model.patterns(xs)[:, 0], layer.through(h))
+    torch.testing.assert_close(added, layer(h, None, [], None))
+    assert not torch.allclose(added, layer.through(h)[:, 0], atol=1e-5)

@@ -5,3 +5,4 @@ model is tested in a separate file."""
 # isort: off
 from inweights.papers.transmuting import claims as claims
 from inweights.papers.transmuting import smollm2 as smollm2
+from inweights.papers.transmuting import steering as steering
