@@ -102,9 +102,18 @@ FALCK = Paper(
     2024,
     HERE / "martingale",
 )
+GEN_LI = Paper(
+    "genli",
+    "Transformers meet in-context learning: a universal approximation theory",
+    "Gen Li et al.",
+    "2506.05200",
+    2025,
+    HERE / "universal_approximation",
+    "v2",
+)
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
-PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, NOTES)
+PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, GEN_LI, NOTES)
 
 
 def load_all() -> dict[str, Claim]:
