@@ -113,7 +113,23 @@ GEN_LI = Paper(
 )
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
-PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, GEN_LI, NOTES)
+PAPERS = (
+    DHERIN,
+    INNOCENTI,
+    GOLDWASER,
+    MAZZAWI,
+    OSWALD,
+    AHN,
+    FU,
+    AKYUREK,
+    GARG,
+    SHEN,
+    DEUTCH,
+    DAI,
+    FALCK,
+    GEN_LI,
+    NOTES,
+)
 
 
 def load_all() -> dict[str, Claim]:

@@ -7,3 +7,7 @@ from inweights.papers.notes import encoder as encoder
 from inweights.papers.notes import selection as selection
 from inweights.papers.notes import theorem as theorem
 from inweights.papers.notes import transfer as transfer
+from inweights.papers.notes import capacity as capacity
+from inweights.papers.notes import limits as limits
+from inweights.papers.notes import composed as composed
+from inweights.papers.notes import long as long
