@@ -111,6 +111,14 @@ GEN_LI = Paper(
     HERE / "universal_approximation",
     "v2",
 )
+PARK = Paper(
+    "park",
+    "Can Mamba learn how to learn? A comparative study on in-context learning tasks",
+    "Park et al.",
+    "2402.04248",
+    2024,
+    HERE / "mamba_learns",
+)
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
 PAPERS = (
@@ -128,6 +136,7 @@ PAPERS = (
     DAI,
     FALCK,
     GEN_LI,
+    PARK,
     NOTES,
 )
 

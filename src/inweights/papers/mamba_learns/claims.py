@@ -1,0 +1,132 @@
+"""Park et al. 2024: can Mamba learn how to learn? A comparison on tasks of in-context learning (arXiv 2402.04248)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from inweights.lab.models import Learner
+from inweights.lab.tasks import TASKS
+from inweights.ledger import Measurement, Trial, claim
+from inweights.papers._papers import PARK
+from inweights.papers._trained_now import trained_now
+
+MODELS: dict[str, dict[str, Any]] = {
+    "transformer": {"kind": "decoder", "layers": 2, "width": 32, "heads": 2},
+    "mamba": {"kind": "mamba", "layers": 1, "width": 32},
+    "hybrid": {"kind": "hybrid", "layers": 1, "width": 32, "heads": 2},
+    "lstm": {"kind": "lstm", "layers": 1, "width": 64},
+}
+TASK: dict[str, tuple[dict[str, Any], int, int]] = {
+    "retrieval": ({"kind": "retrieval", "dims": 4, "pairs": 8}, 12, 8),
+    "parity": ({"kind": "parity", "dims": 4, "kept": 2}, 16, 8),
+    "linear": ({"kind": "linear", "dims": 2}, 9, 4),
+}
+"""The settings of a task, the points of its prompts, and the first point that is measured."""
+
+
+def learner(trial: Trial, name: str, task: str) -> Learner:
+    """A model trained on a task. A step of a decoder or an LSTM takes a quarter of the time of one of Mamba."""
+    settings, points, _ = TASK[task]
+    steps = trial.size(150, 400)
+    if name in ("transformer", "lstm"):
+        steps *= 4
+    rates = {"rate": 3e-3, "optimiser": "muon"} if name == "transformer" else {"rate": 5e-3}
+    return trained_now(trial, settings, MODELS[name], points=points, steps=steps, **rates)
+
+
+@torch.no_grad()
+def error(trial: Trial, model: Learner, task: str) -> float:
+    """The mean error of a model from the first point that is measured on: a squared error in units of always answering
+    0, or a share of wrong labels in units of chance."""
+    settings, points, first = TASK[task]
+    made = TASKS.make(settings["kind"], **{k: v for k, v in settings.items() if k != "kind"})
+    sample = made.sample(trial.draw(trial.size(1024, 4096)), points)
+    answers, wanted = model(sample.xs, sample.ys)[:, first:], sample.ys[:, first:]
+    if made.loss == "logistic":
+        return 2 * float(((answers > 0) != (wanted > 0)).double().mean())
+    return float((answers - wanted).double().square().mean() / made.power)
+
+
+def errors(trial: Trial, task: str, *names: str) -> dict[str, float]:
+    """The errors of several models on a task."""
+    return {name: error(trial, learner(trial, name, task), task) for name in names}
+
+
+@claim("park-retrieval", PARK, "Abstract and Section 4, vector retrieval", cost=(150, 400))
+def retrieval(trial: Trial) -> Measurement:
+    """State-space models fall short of transformers in tasks with retrieval.
+
+    Measured: the squared error of Mamba divided by that of a transformer, both trained to return the value of a key
+    that occurred before.
+
+    Control: the hybrid, with attention between the same state spaces, in place of Mamba.
+
+    Settings: 8 pairs of vectors of 4 dimensions, four queries; 26,000 to 32,000 parameters, 150 steps of 64 prompts
+    (full: 400), for the transformer four times as many, which takes as long.
+    """
+    found = errors(trial, "retrieval", "transformer", "mamba", "hybrid")
+    ratios = [found[name] / found["transformer"] for name in ("mamba", "hybrid")]
+    return Measurement({"against_transformer": (ratios[0], ratios[1])}, reported=found)
+
+
+@claim("park-parity", PARK, "Abstract and Section 4, sparse parity", cost=(150, 400))
+def parity(trial: Trial) -> Measurement:
+    """State-space models outperform transformers in learning sparse parities.
+
+    Measured: the share of wrong labels of Mamba divided by that of a transformer, after 8 to 15 examples.
+
+    Control: an LSTM in place of Mamba.
+
+    Settings: the product of 2 of 4 signs; 19,000 to 28,000 parameters, 150 steps of 64 prompts (full: 400), for the
+    transformer and the LSTM four times as many, which takes as long.
+    """
+    found = errors(trial, "parity", "transformer", "mamba", "lstm")
+    ratios = [found[name] / found["transformer"] for name in ("mamba", "lstm")]
+    return Measurement({"against_transformer": (ratios[0], ratios[1])}, reported=found)
+
+
+@claim("park-regression", PARK, "Abstract and Section 4, linear regression", cost=(100, 300))
+def regression(trial: Trial) -> Measurement:
+    """State-space models are about as good as transformers in standard regression.
+
+    Measured: the squared error of Mamba divided by that of a transformer on linear functions, after 4 to 8 examples.
+
+    Control: Mamba trained on retrieval, evaluated on retrieval beside a transformer.
+
+    Settings: 2 dimensions; 26,000 and 28,000 parameters, 150 steps of 64 prompts (full: 400), for the transformer four
+    times as many, which takes as long.
+
+    Precondition: both have learned: their errors are below half of that of always answering 0.
+    """
+    found = errors(trial, "linear", "transformer", "mamba")
+    trial.require(max(found.values()) < 0.5, f"one of them has not learned: {found}")
+    other = errors(trial, "retrieval", "transformer", "mamba")
+    ratios = [line["mamba"] / line["transformer"] for line in (found, other)]
+    return Measurement({"against_transformer": (ratios[0], ratios[1])}, reported=found)
+
+
+@claim("park-hybrid", PARK, "Section 5, MambaFormer", cost=(300, 700))
+def hybrid(trial: Trial) -> Measurement:
+    """A hybrid of state spaces and attention does well wherever one of the two does, where each of them falls short
+    somewhere.
+
+    Measured: the error of the hybrid minus that of the better of Mamba and a transformer, on retrieval and on parity,
+    whichever is larger.
+
+    Control: the same for Mamba and for a transformer in place of the hybrid, whichever is smaller.
+
+    Settings: as in `park-retrieval` and `park-parity`; errors in units of always answering 0, or of chance.
+    """
+    excess: dict[str, list[float]] = {}
+    reported = {}
+    for task in ("retrieval", "parity"):
+        found = errors(trial, task, "transformer", "mamba", "hybrid")
+        best = min(found["transformer"], found["mamba"])
+        for name, value in found.items():
+            excess.setdefault(name, []).append(value - best)
+            reported[f"{name}, {task}"] = value
+    largest = {name: max(values) for name, values in excess.items()}
+    control = min(largest["transformer"], largest["mamba"])
+    return Measurement({"excess": (largest["hybrid"], control)}, reported=reported)
