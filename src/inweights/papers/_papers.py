@@ -119,6 +119,7 @@ PARK = Paper(
     2024,
     HERE / "mamba_learns",
 )
+ZHANG = Paper("mosaic", "Memory Mosaics", "Zhang et al.", "2405.06394", 2024, HERE / "memory_mosaics", "v3")
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
 PAPERS = (
@@ -137,6 +138,7 @@ PAPERS = (
     FALCK,
     GEN_LI,
     PARK,
+    ZHANG,
     NOTES,
 )
 

@@ -11,3 +11,5 @@ from inweights.papers.notes import capacity as capacity
 from inweights.papers.notes import limits as limits
 from inweights.papers.notes import composed as composed
 from inweights.papers.notes import long as long
+from inweights.papers.notes import parts as parts
+from inweights.papers.notes import scaling as scaling
