@@ -38,22 +38,20 @@ def world(monkeypatch: pytest.MonkeyPatch, shares: dict[str, dict[str, float]]) 
 
 
 AS_STATED = {
-    "retrieval": {"transformer": 0.01, "mamba": 0.3, "hybrid": 0.02},
+    "retrieval": {"transformer": 0.01, "mamba": 0.3, "hybrid": 0.012},
     "parity": {"transformer": 0.5, "mamba": 0.1, "hybrid": 0.1, "lstm": 0.4, "wider transformer": 0.45},
-    "linear": {"transformer": 0.1, "mamba": 0.11},
+    "linear": {"transformer": 0.05, "mamba": 0.055},
 }
 OTHERWISE: dict[str, dict[str, dict[str, float]]] = {
     "park-retrieval": {"retrieval": {"mamba": 0.02}},
     "park-parity": {"parity": {"mamba": 0.49}},
-    "park-regression": {"linear": {"transformer": 0.02}},
+    "park-regression": {"linear": {"transformer": 0.01}},
     "park-hybrid": {"parity": {"hybrid": 0.4}},
 }
 
 
 @pytest.mark.parametrize("id", OTHERWISE)
-def test_the_orders_of_the_paper_pass_and_others_fail(
-    id: str, monkeypatch: pytest.MonkeyPatch, verdict: Judge
-) -> None:
+def test_the_orders_of_the_paper_pass_and_others_fail(id: str, monkeypatch: pytest.MonkeyPatch, verdict: Judge) -> None:
     world(monkeypatch, AS_STATED)
     found, judged = verdict(id, 3, FIRST)
     assert found is Verdict.PASS, judged
@@ -80,10 +78,12 @@ def test_models_that_have_not_learned_are_not_comparable(monkeypatch: pytest.Mon
         park.regression(Trial(FIRST))
 
 
-@pytest.mark.parametrize(("task", "share", "wanted"), [("parity", 0.5, 1.0), ("linear", 0.25, 1.0), ("retrieval", 0, 0)])
+@pytest.mark.parametrize(
+    ("task", "share", "wanted"), [("parity", 0.5, 1.0), ("linear", 0.25, 1.0), ("retrieval", 0, 0)]
+)
 def test_errors_have_their_units(task: str, share: float, wanted: float) -> None:
     # Half of the labels wrong is chance; a label with the wrong sign has four times the error of answering 0.
-    assert park.error(Trial(FIRST), Off(share), task) == pytest.approx(wanted, abs=0.05)
+    assert park.error(Trial(FIRST), Off(share), task) == pytest.approx(wanted, abs=0.15)
 
 
 def test_models_are_about_equally_large(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,8 @@ def hybrid(trial: Trial) -> Measurement:
 
     Control: the same for Mamba and for a transformer in place of the hybrid, whichever is smaller.
 
-    Settings: as in `park-retrieval` and `park-parity`, with 60 steps (full: 240); errors in units of always answering 0, or of chance.
+    Settings: as in `park-retrieval` and `park-parity`, with 60 steps (full: 240); errors in units of
+    always answering 0, or of chance.
     """
     excess: dict[str, list[float]] = {}
     reported = {}

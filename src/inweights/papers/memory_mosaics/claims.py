@@ -17,14 +17,14 @@ from inweights.papers._papers import ZHANG
 from inweights.papers.memory_mosaics._memory import MosaicLayer, recall
 
 PERIODS, SEEN = (7, 8, 9), 60
-SHARPNESS = 200.0
+SHARPNESS, NOISE = 200.0, 0.05
 
 
-def moons(periods: Sequence[int], phases: Tensor) -> Tensor:
-    """The positions of moons on their circles, `(batch, moons, SEEN + 1, 2)`, from phases `(batch, moons)`."""
-    speeds = 2 * math.pi / torch.tensor(periods, dtype=phases.dtype)
-    angles = phases.unsqueeze(-1) + speeds.unsqueeze(-1) * torch.arange(SEEN + 1)
-    return torch.stack([angles.cos(), angles.sin()], -1)
+def moons(draw: Draw, periods: Sequence[int]) -> Tensor:
+    """The positions of moons on their circles, `(batch, moons, SEEN + 1, 2)`, as they are seen, with noise."""
+    speeds = 2 * math.pi / torch.tensor(periods, dtype=draw.dtype)
+    angles = draw.uniform(len(periods), 1, high=2 * math.pi) + speeds.unsqueeze(-1) * torch.arange(SEEN + 1)
+    return torch.stack([angles.cos(), angles.sin()], -1) + NOISE * draw.normal(len(periods), SEEN + 1, 2)
 
 
 def expected(sky: Tensor) -> Tensor:
@@ -43,19 +43,19 @@ def errors(sky: Tensor) -> dict[str, Tensor]:
 
 @claim("mosaic-moons", ZHANG, "Section 3, the three moons", cost=(1, 2))
 def three_moons(trial: Trial) -> Measurement:
-    """Predictive disentanglement: memories that each predict one moon know the sky as soon as every moon has gone round,
-    where one memory for all has to wait until they meet again.
+    """Predictive disentanglement: memories that each predict one moon know the sky as soon as every moon has gone
+    round, where one memory for all has to wait until they meet again.
 
     Measured: the mean squared error of three memories divided by that of one, after 20 to 60 steps.
 
     Control: the same for three moons of one period, whose sky repeats with them.
 
     Settings: moons of periods 7, 8 and 9, which meet again after 504 steps; memories by kernel regression, β = 200;
-    200 skies of random phases (full: 2,000), float64.
+    200 skies (full: 2,000) of random phases, seen with noise of 0.05, float64.
     """
-    phases = trial.draw(trial.size(200, 2000), dtype=torch.float64).uniform(3, high=2 * math.pi)
-    line, control = errors(moons(PERIODS, phases)), errors(moons((8, 8, 8), phases))
-    ratios = [float(l["one for each moon"][20:].mean() / l["one for all"][20:].mean()) for l in (line, control)]
+    draw = trial.draw(trial.size(200, 2000), dtype=torch.float64)
+    line, control = (errors(moons(draw, periods)) for periods in (PERIODS, (8, 8, 8)))
+    ratios = [float(e["one for each moon"][20:].mean() / e["one for all"][20:].mean()) for e in (line, control)]
     lines = {name: values[1:].tolist() for name, values in line.items()}
     plot = Plot("The three moons", "steps seen", "squared error", range(1, SEEN), lines, log="y")
     return Measurement({"against_one": (ratios[0], ratios[1])}, plot)

@@ -48,7 +48,7 @@ def depth(trial: Trial) -> Measurement:
     Control: one layer with 1, 2 and 4 heads, which has more parameters and no more depth.
 
     Settings: linear self-attention, linear functions of 5 dimensions, inputs uniform as in von Oswald et al., 10
-    examples; 300 steps of 256 prompts (full: 1,500) by Adam.
+    examples; 400 steps of 256 prompts (full: 1,500) by Adam.
     """
     task, errors = {"kind": "uniform", "dims": 5}, {}
     for name, shapes in (
@@ -59,8 +59,8 @@ def depth(trial: Trial) -> Measurement:
             last_error(
                 trial,
                 trained_now(
-                    trial, task, {"kind": "lsa", "form": "products", **shape}, points=11,
-                    steps=trial.size(300, 1500), batch=256, rate=3e-2, clip=0.1, betas=(0.9, 0.98),
+                    trial, task, {"kind": "lsa", **shape}, points=11,
+                    steps=trial.size(400, 1500), batch=256, rate=1e-2, clip=0.01, betas=(0.9, 0.98),
                 ),
                 task, 11,
             )
@@ -100,44 +100,52 @@ def mlp(trial: Trial) -> Measurement:
     return Measurement({"against_without": (ratios[0], ratios[1])}, reported=reported)
 
 
-WIDTHS, POOLS = (8, 48), (32, 2)
+WIDTHS, POOLS, POOL_DIMS, POOL_NOISE = (8, 48), (8, 2), 4, 1.0
 
 
 def held(trial: Trial, width: int, size: int, layers: int = 2) -> float:
     """How much of what a pool of functions is worth a decoder holds: 0 for an error as that of ridge regression, which
-    does not know the pool, 1 for that of the posterior mean over it."""
-    task = {"kind": "pool", "dims": 4, "size": size, "noise": 0.25, "which": trial.seed}
+    does not know the pool, or a larger one, and 1 for that of the posterior mean over it."""
+    task = {"kind": "pool", "dims": POOL_DIMS, "size": size, "noise": POOL_NOISE, "which": trial.seed}
     shape = {"kind": "decoder", "layers": layers, "width": width, "heads": 2, "tokens": "one"}
     model = trained_now(trial, task, shape, points=7, steps=trial.size(300, 1500), rate=5e-3, optimiser="muon")
-    made = Pool(dims=4, size=size, noise=0.25, which=trial.seed)
+    made = Pool(dims=POOL_DIMS, size=size, noise=POOL_NOISE, which=trial.seed)
     sample = made.sample(trial.draw(trial.size(2048, 8192)), 7)
 
     def error(predictor: Predictor) -> float:
         answers = predictor.predict_prefixes(sample.xs, sample.ys)[:, 1:]
         return float((answers - sample.hidden["clean"][:, 1:]).double().square().mean())
 
-    ridge, best = error(Ridge(penalty=0.25**2)), error(DiscreteMMSE(pool=made.weights(), noise=0.25))
-    return (ridge - error(model)) / (ridge - best)
+    ridge, best = error(Ridge(penalty=POOL_NOISE**2)), error(DiscreteMMSE(pool=made.weights(), noise=POOL_NOISE))
+    return max(0.0, (ridge - error(model)) / (ridge - best))
 
 
 @claim("note-width", NOTES, "004, section 6.2, width", cost=(100, 500))
 def width(trial: Trial) -> Measurement:
-    """Width is the number of hypotheses that are held at once: of a pool of many functions a narrow model holds less
-    than a wide one, of a pool of few as much.
+    """Width is the number of hypotheses that are held at once: of a pool of several functions a narrow model holds less
+    than a wide one, of a pool of two as much.
 
-    Measured: what a decoder of width 48 holds of a pool of 32 functions minus what one of width 8 holds, as a share of
+    Measured: what a decoder of width 48 holds of a pool of 8 functions minus what one of width 8 holds, as a share of
     the difference between ridge regression, which knows no pool, and the posterior mean over the pool.
 
     Control: the same for a pool of 2 functions.
 
-    Settings: linear functions of 4 dimensions, noise 0.25, after 1 to 6 examples; 2 layers, 2 heads, 300 steps of 64
-    prompts (full: 1,500) by Muon. Reported: 8 layers of width 8, depth in place of width.
+    Rival: parameters of any kind: a decoder of width 8 with 8 layers in place of the wide one.
+
+    Settings: linear functions of 4 dimensions, noise 1, after 1 to 6 examples; 2 layers, 2 heads, 300 steps of 64
+    prompts (full: 1,500) by Muon.
     """
-    shares = {(w, size): held(trial, w, size) for size in POOLS for w in WIDTHS}
-    gains = [shares[WIDTHS[1], size] - shares[WIDTHS[0], size] for size in POOLS]
-    reported = {f"width {w}, {size} functions": share for (w, size), share in shares.items()}
-    reported["width 8, 8 layers, 32 functions"] = held(trial, WIDTHS[0], POOLS[0], layers=8)
-    return Measurement({"held": (gains[0], gains[1])}, reported=reported)
+    narrow, wide = WIDTHS
+    many, few = ({w: held(trial, w, size) for w in WIDTHS} for size in POOLS)
+    deep = held(trial, narrow, POOLS[0], layers=8)
+    reported = {
+        f"width {w}, {size} functions": s[w] for size, s in zip(POOLS, (many, few), strict=True) for w in WIDTHS
+    }
+    return Measurement(
+        {"held": (many[wide] - many[narrow], few[wide] - few[narrow])},
+        reported=reported | {"width 8, 8 layers": deep},
+        rivals={"held": deep - many[narrow]},
+    )
 
 
 DIMS, POINTS = 2, 10
