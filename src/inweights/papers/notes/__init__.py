@@ -13,3 +13,4 @@ from inweights.papers.notes import composed as composed
 from inweights.papers.notes import long as long
 from inweights.papers.notes import parts as parts
 from inweights.papers.notes import scaling as scaling
+from inweights.papers.notes import efficient as efficient
