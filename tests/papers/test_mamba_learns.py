@@ -39,13 +39,15 @@ def world(monkeypatch: pytest.MonkeyPatch, shares: dict[str, dict[str, float]]) 
 
 AS_STATED = {
     "retrieval": {"transformer": 0.01, "mamba": 0.3, "hybrid": 0.012},
-    "parity": {"transformer": 0.5, "mamba": 0.1, "hybrid": 0.1, "lstm": 0.4, "wider transformer": 0.45},
+    "parity": {"transformer": 0.5, "mamba": 0.1, "hybrid": 0.1, "lstm": 0.49, "wider transformer": 0.49},
     "linear": {"transformer": 0.05, "mamba": 0.055},
+    "outliers": {"transformer": 0.1, "mamba": 0.03},
 }
 OTHERWISE: dict[str, dict[str, dict[str, float]]] = {
     "park-retrieval": {"retrieval": {"mamba": 0.02}},
     "park-parity": {"parity": {"mamba": 0.49}},
     "park-regression": {"linear": {"transformer": 0.01}},
+    "park-outliers": {"outliers": {"mamba": 0.12}},
     "park-hybrid": {"parity": {"hybrid": 0.4}},
 }
 
@@ -76,6 +78,9 @@ def test_models_that_have_not_learned_are_not_comparable(monkeypatch: pytest.Mon
     world(monkeypatch, AS_STATED | {"linear": {"transformer": 0.5, "mamba": 0.5}})
     with pytest.raises(UnmetError):
         park.regression(Trial(FIRST))
+    world(monkeypatch, AS_STATED | {"outliers": {"transformer": 0.5, "mamba": 0.1}})
+    with pytest.raises(UnmetError):
+        park.outliers(Trial(FIRST))
 
 
 @pytest.mark.parametrize(
