@@ -78,7 +78,7 @@ def test_models_that_have_not_learned_are_not_comparable(monkeypatch: pytest.Mon
     world(monkeypatch, AS_STATED | {"linear": {"transformer": 0.5, "mamba": 0.5}})
     with pytest.raises(UnmetError):
         park.regression(Trial(FIRST))
-    world(monkeypatch, AS_STATED | {"outliers": {"transformer": 0.5, "mamba": 0.1}})
+    world(monkeypatch, AS_STATED | {"outliers": {"transformer": 0.1, "mamba": 0.5}})
     with pytest.raises(UnmetError):
         park.outliers(Trial(FIRST))
 

@@ -78,7 +78,7 @@ def train(trial: Trial, model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-@claim("mosaic-in-context", ZHANG, "Abstract, in-context learning", cost=(40, 160))
+@claim("mosaic-in-context", ZHANG, "Abstract, in-context learning", cost=(20, 55))
 def in_context(trial: Trial) -> Measurement:
     """Like transformers, Memory Mosaics learn in context; one layer of them is enough to continue a sequence that
     repeats.

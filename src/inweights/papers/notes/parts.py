@@ -37,7 +37,7 @@ def exponent(sizes: Sequence[float], errors: Sequence[float]) -> float:
     return float((torch.tensor(errors, dtype=torch.float64).log() * x).sum() / x.square().sum())
 
 
-@claim("note-depth", NOTES, "004, section 6.2, depth", cost=(60, 400))
+@claim("note-depth", NOTES, "004, section 6.2, depth", cost=(25, 90))
 def depth(trial: Trial) -> Measurement:
     """Depth is the number of steps of an iterative optimisation: the same layer, applied more often, has a smaller
     error, without any further parameter.
@@ -71,7 +71,7 @@ def depth(trial: Trial) -> Measurement:
     return Measurement({"exponent": (value, control)}, plot)
 
 
-@claim("note-mlp", NOTES, "004, section 6.2, MLP", cost=(60, 400))
+@claim("note-mlp", NOTES, "004, section 6.2, MLP", cost=(15, 65))
 def mlp(trial: Trial) -> Measurement:
     """An MLP transforms inputs nonlinearly and extracts features: without it, attention does not learn functions that
     are not linear, and loses nothing on those that are.
@@ -120,7 +120,7 @@ def held(trial: Trial, width: int, size: int, layers: int = 2) -> float:
     return max(0.0, (ridge - error(model)) / (ridge - best))
 
 
-@claim("note-width", NOTES, "004, section 6.2, width", cost=(100, 500))
+@claim("note-width", NOTES, "004, section 6.2, width", cost=(40, 190))
 def width(trial: Trial) -> Measurement:
     """Width is the number of hypotheses that are held at once: of a pool of several functions a narrow model holds less
     than a wide one, of a pool of two as much.
@@ -193,7 +193,7 @@ def apart(one: Tensor, other: Tensor) -> float:
     return float((shares[0] - shares[1]).abs().sum() / 2)
 
 
-@claim("note-heads-tasks", NOTES, "004, section 6.2, attention heads", cost=(60, 400))
+@claim("note-heads-tasks", NOTES, "004, section 6.2, attention heads", cost=(18, 70))
 def heads_tasks(trial: Trial) -> Measurement:
     """Attention heads execute algorithms in parallel: of a model trained on two tasks, different heads carry the one
     and the other.
