@@ -27,7 +27,7 @@ from inweights.cli import app
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 GUIDE = sorted((DOCS / "guide").glob("*.md"))
-RUN = [ROOT / "README.md", DOCS / "index.md", DOCS / "python.md", *GUIDE]
+RUN = [ROOT / "README.md", DOCS / "index.md", DOCS / "python.md", DOCS / "notes.md", *GUIDE]
 PAGES = [*RUN, DOCS / "serving.md", DOCS / "lab.md", DOCS / "benchmarks.md"]
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL

@@ -48,8 +48,8 @@ def verdict() -> Callable[..., tuple[Verdict, dict[str, Judged]]]:
     """The verdict of a claim after some quick trials, which are not cached, as tests replace parts of claims. Three
     trials are enough where the verdict does not depend on the width of an interval."""
 
-    def of(id: str, seeds: int = 3) -> tuple[Verdict, dict[str, Judged]]:
-        return judged(id, [measured(id, seed) for seed in range(seeds)])
+    def of(id: str, seeds: int = 3, first: int = 0) -> tuple[Verdict, dict[str, Judged]]:
+        return judged(id, [measured(id, seed) for seed in range(first, first + seeds)])
 
     return of
 

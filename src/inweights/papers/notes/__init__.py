@@ -8,3 +8,10 @@ from inweights.papers.notes import selection as selection
 from inweights.papers.notes import theorem as theorem
 from inweights.papers.notes import transfer as transfer
 from inweights.papers.notes import stages as stages
+from inweights.papers.notes import capacity as capacity
+from inweights.papers.notes import limits as limits
+from inweights.papers.notes import composed as composed
+from inweights.papers.notes import long as long
+from inweights.papers.notes import parts as parts
+from inweights.papers.notes import scaling as scaling
+from inweights.papers.notes import efficient as efficient
