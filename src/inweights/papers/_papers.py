@@ -130,47 +130,8 @@ NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HE
 
 PAPERS = (
     DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, OLSSON, HENDEL,
-    TODD, NOTES,
+    TODD, GEN_LI, PARK, ZHANG, NOTES,
 )  # fmt: skip
-GEN_LI = Paper(
-    "genli",
-    "Transformers meet in-context learning: a universal approximation theory",
-    "Gen Li et al.",
-    "2506.05200",
-    2025,
-    HERE / "universal_approximation",
-    "v2",
-)
-PARK = Paper(
-    "park",
-    "Can Mamba learn how to learn? A comparative study on in-context learning tasks",
-    "Park et al.",
-    "2402.04248",
-    2024,
-    HERE / "mamba_learns",
-)
-ZHANG = Paper("mosaic", "Memory Mosaics", "Zhang et al.", "2405.06394", 2024, HERE / "memory_mosaics", "v3")
-NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
-
-PAPERS = (
-    DHERIN,
-    INNOCENTI,
-    GOLDWASER,
-    MAZZAWI,
-    OSWALD,
-    AHN,
-    FU,
-    AKYUREK,
-    GARG,
-    SHEN,
-    DEUTCH,
-    DAI,
-    FALCK,
-    GEN_LI,
-    PARK,
-    ZHANG,
-    NOTES,
-)
 
 
 def load_all() -> dict[str, Claim]:
