@@ -102,9 +102,17 @@ FALCK = Paper(
     2024,
     HERE / "martingale",
 )
+LI = Paper(
+    "li",
+    "Transformers as algorithms: generalization and stability in in-context learning",
+    "Li et al.",
+    "2301.07067",
+    2023,
+    HERE / "as_algorithms",
+)
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
-PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, NOTES)
+PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, LI, NOTES)
 
 
 def load_all() -> dict[str, Claim]:
