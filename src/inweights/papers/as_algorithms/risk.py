@@ -151,20 +151,24 @@ def collapse(trial: Trial) -> Measurement:
 
     Control: at equal n and T, as they are.
 
-    Rival: the same at equal n/d and T/d: that any growth of T with d would do.
+    Rival: the same at equal n/d and T: that scaling the length alone would do.
 
-    Settings: d = 4, 6, 8, n/d = 1 and 2, T/d² = 0.25, 0.5, 1, 2 (control: those n and T of d = 6; rival: T/d = 6 times as
-    many); noise 0.1, one layer of linear self-attention, trained to convergence as least squares on 60 d² prompts;
-    geometric mean over 4 sets of tasks (full: 20). The paper trains GPT-2 of three sizes and says that the size does not
-    matter; this is a far smaller transformer.
+    Settings: d = 4, 6, 8, n/d = 1 and 2, T/d² = 0.25, 0.5, 1, 2 (control and rival: the n and T that these are at d =
+    6); noise 0.1, one layer of linear self-attention, trained to convergence as least squares on 60 d² prompts;
+    geometric mean over 4 sets of tasks (full: 20). The paper trains GPT-2 of three sizes and says that the size does
+    not matter; this is a far smaller transformer. Also measured: the share at equal n/d and T/d.
     """
     middle = WIDTHS[1]
     scaled: Callable[[int, int], int] = lambda d, k: k * d  # noqa: E731
     value = spread(trial, lambda d, c: round(c * d * d), scaled)
     control = spread(trial, lambda d, c: round(c * middle**2), lambda d, k: k * middle)
-    rival = spread(trial, lambda d, c: round(c * d * middle), scaled)
+    rival = spread(trial, lambda d, c: round(c * middle**2), scaled)
+    per_dim = spread(trial, lambda d, c: round(c * d * middle), scaled)
     lines = {f"d = {d}": value[i, 1].exp().tolist() for i, d in enumerate(WIDTHS)}
     plot = Plot("Transfer risk at n = 2 d", "tasks / d²", "mean squared error / d", PER_SQUARE, lines, log="xy")
-    return Measurement({"share": (between(value), between(control))}, plot, rivals={"share": between(rival)})
-
-
+    return Measurement(
+        {"share": (between(value), between(control))},
+        plot,
+        {"at equal T/d": between(per_dim)},
+        {"share": between(rival)},
+    )

@@ -92,9 +92,7 @@ def bound(trial: Trial) -> Measurement:
     )
 
 
-def mean_changes(
-    trial: Trial, lengths: Sequence[int], gamma: float, layers: int, *, last: bool = False
-) -> list[float]:
+def mean_changes(trial: Trial, lengths: Sequence[int], gamma: float, layers: int, *, last: bool = False) -> list[float]:
     """The mean change of random transformers at each length, if one of four random examples, or with `last` the query,
     is replaced by its opposite."""
     random, results = trial.generator(), []
