@@ -8,3 +8,6 @@ from inweights.papers.notes import selection as selection
 from inweights.papers.notes import theorem as theorem
 from inweights.papers.notes import transfer as transfer
 from inweights.papers.notes import stability as stability
+from inweights.papers.notes import mesa as mesa
+from inweights.papers.notes import depth as depth
+from inweights.papers.notes import recognition as recognition
