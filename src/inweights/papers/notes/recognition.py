@@ -11,11 +11,12 @@ from inweights.lab.tasks import Linear, Pool
 from inweights.ledger import Measurement, Trial, claim
 from inweights.papers._papers import NOTES
 
-DIMS, POINTS = 5, 5
+DIMS, POINTS = 5, 4
+"""With four examples of five dimensions, the mean square of what least squares predicts is infinite."""
 
 
 def unlike_least_squares(model: Predictor, xs: Tensor, ys: Tensor) -> float:
-    """The mean squared difference of predictions after 1 to 4 examples from those of least squares on the labels that
+    """The mean squared difference of predictions after 1 to 3 examples from those of least squares on the labels that
     are shown, divided by the mean square of the latter."""
     with torch.no_grad():
         answers = model.predict_prefixes(xs, ys)[:, 1:].double()
@@ -35,7 +36,7 @@ def lab_labels(trial: Trial) -> Measurement:
     Control: a predictor that recognises: the posterior mean over 16 functions that it knows, to which the flipped one
     does not belong.
 
-    Settings: a decoder of 8 layers of width 40, trained on linear functions of 5 dimensions; 1 to 4 examples, fewer
+    Settings: a decoder of 8 layers of width 40, trained on linear functions of 5 dimensions; 1 to 3 examples, fewer
     than dimensions, so that any labels are those of a linear function; 512 prompts (full: 4,096). Also measured: the
     difference for each kind.
     """
