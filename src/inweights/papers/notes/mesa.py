@@ -42,7 +42,7 @@ def likeness(one: LSAModel, other: LSAModel) -> float:
     """
     outs, compares = zip(*([part[0, 0] for part in model.form.products()] for model in (one, other)), strict=True)
     if one.layers == 1:
-        outs, compares = [out[D:] for out in outs], [compare[:, :D] for compare in compares]
+        outs, compares = tuple(out[D:] for out in outs), tuple(compare[:, :D] for compare in compares)
     cosines = [F.cosine_similarity(a.flatten(), b.flatten(), dim=0).item() for a, b in (outs, compares)]
     return cosines[0] * cosines[1]
 
