@@ -210,7 +210,7 @@ def test_rates_of_the_multitask_risk(
 def test_what_collapses_against_tasks_per_square(
     power: int, wanted: Verdict, verdict: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def transfer(random: Any, dims: int, tasks: int, length: int) -> float:
+    def transfer(random: Any, dims: int, tasks: int, length: int, *, once: bool = False) -> float:
         return 1 / (1 + length / dims) + dims**power / tasks
 
     monkeypatch.setattr(risk, "transfer", transfer)
@@ -218,9 +218,10 @@ def test_what_collapses_against_tasks_per_square(
     assert found is wanted, judged
 
 
-def test_a_small_pool_transfers_worse() -> None:
+@pytest.mark.parametrize("once", [False, True])
+def test_a_small_pool_transfers_worse(once: bool) -> None:
     random = torch.Generator().manual_seed(2)
-    few, many = (sum(risk.transfer(random, 4, T, 8) for _ in range(6)) / 6 for T in (5, 200))
+    few, many = (sum(risk.transfer(random, 4, T, 8, once=once) for _ in range(6)) / 6 for T in (5, 200))
     assert many < 0.8 * few
 
 
