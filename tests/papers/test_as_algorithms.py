@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from inweights.lab.predictors import OLS, Nearest, Predictor, Ridge
-from inweights.lab.tasks import Linear
+from inweights.lab.predictors import OLS, Nearest, Predictor, Ridge, WeightedRidge
+from inweights.lab.tasks import Dynamics, Hetero, Linear
 from inweights.ledger import Trial, Verdict
 from inweights.ledger._judge import Judged
 from inweights.papers import _bounded
 from inweights.papers._bounded import Bounded, bounded, change, constant, opposite, slope, unit_tokens
-from inweights.papers.as_algorithms import risk, stability, trained
+from inweights.papers.as_algorithms import optimal, risk, stability, trained
 from inweights.papers.notes import stability as notes_stability
 
 Stand = Callable[[Mapping[str, Callable[[Trial], object]]], None]
@@ -257,3 +257,37 @@ def test_branches_that_do_not_matter(verdict: Judge, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(notes_stability, "constant", lambda model, tokens, relative=True: 1.0)
     assert verdict("note-stable-residual")[0] is Verdict.FAIL
     assert _bounded.constant is constant  # the real one is untouched
+
+
+# --- beside the best algorithm ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"),
+    [
+        (WeightedRidge(prior=Hetero(dims=5).variances, noise=0.52), Verdict.PASS),
+        (Ridge(penalty=0.5), Verdict.FAIL),
+        (WeightedRidge(prior=(1.0,) * 5, noise=0.5), Verdict.FAIL),
+    ],
+)
+def test_unequal_weights(model: Predictor, wanted: Verdict, stand_in: Stand, verdict: Judge) -> None:
+    stand_in({"hetero-5": lambda _: model})
+    found, judged = verdict("li-hetero")
+    assert found is wanted, judged
+
+
+def test_dynamical_systems(stand_in: Stand, verdict: Judge) -> None:
+    best = optimal.best_ridge(Dynamics(dims=5).sample(Trial(900).draw(512), 31)).penalty
+    for model, wanted in ((Ridge(penalty=1.2 * best), Verdict.PASS), (Ridge(penalty=300 * best), Verdict.FAIL)):
+        stand_in({"dynamics-5": lambda _, model=model: model})  # type: ignore[misc]
+        found, judged = verdict("li-dynamics")
+        assert found is wanted, judged
+
+
+def test_half_of_the_states_are_seen() -> None:
+    """Labels after the first half of the examples do not matter; float64."""
+    sample = Dynamics(dims=5).sample(Trial(900).draw(4, dtype=torch.float64), 31)
+    later = sample._replace(ys=torch.where(torch.arange(31) < 15, sample.ys, 7.0))
+    ridge = Ridge(penalty=0.1)
+    assert torch.equal(optimal.halved(ridge, sample)[:30], optimal.halved(ridge, later)[:30])
+    assert not torch.equal(optimal.errors(ridge, sample), optimal.errors(ridge, later))

@@ -14,7 +14,7 @@ from inweights.lab.tasks import Pool, Sample, Uniform
 from inweights.ledger import Trial, Verdict
 from inweights.ledger._judge import Judged
 from inweights.papers._descent import Descent, best_descent, prompts
-from inweights.papers.notes import depth, mesa, recognition
+from inweights.papers.notes import depth, mesa, outputs, recognition
 
 Maker = Callable[[Trial], object]
 Stand = Callable[[Mapping[str, Maker]], None]
@@ -199,6 +199,18 @@ def test_learning_and_recognition_in_the_lab(stand_in: Stand, verdict: Judge) ->
     for wrong in (Zero(), DiscreteMMSE(pool=pool.weights(), noise=0.5)):
         stand_in({"depth-8": lambda _, wrong=wrong: wrong})  # type: ignore[misc]
         assert verdict("note-lab-labels")[0] is Verdict.FAIL
+
+
+# --- several outputs ----------------------------------------------------------------------------------------------
+
+
+def test_several_outputs_have_a_step_each(
+    exact_verdict: Judge, verdict: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two seeds, float64; if values mix outputs, it fails."""
+    assert exact_verdict("note-outputs")[0] is Verdict.PASS
+    monkeypatch.setattr(outputs, "note_values", lambda count: torch.full((5 + count, count), 1.0 / count).double())
+    assert verdict("note-outputs")[0] is Verdict.FAIL
 
 
 def test_the_best_steps_are_those_of_the_claims_trial() -> None:

@@ -5,3 +5,4 @@
 from inweights.papers.as_algorithms import stability as stability
 from inweights.papers.as_algorithms import trained as trained
 from inweights.papers.as_algorithms import risk as risk
+from inweights.papers.as_algorithms import optimal as optimal

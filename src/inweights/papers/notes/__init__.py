@@ -11,3 +11,4 @@ from inweights.papers.notes import stability as stability
 from inweights.papers.notes import mesa as mesa
 from inweights.papers.notes import depth as depth
 from inweights.papers.notes import recognition as recognition
+from inweights.papers.notes import outputs as outputs
