@@ -25,7 +25,7 @@ from inweights.papers.role_of_demonstrations import claims as role_of_demonstrat
 
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 IDS = ["brown-few-shot", "min-random-labels", "wei-flipped-labels", "wei-unrelated-labels"]
-WORDS = 12
+WORDS = 24
 """Queries of tasks of words in a quick trial, by which stand-ins tell them from reviews."""
 
 
@@ -128,7 +128,7 @@ def test_a_task_that_only_its_own_demonstrations_show(verdict: Judge, monkeypatc
     monkeypatch.setattr(few_shot_learners, "without", lambda model, shown: torch.zeros(len(shown.queries)).double())
     monkeypatch.setattr(few_shot_learners, "drawn", lambda trial, model, name, queries: made[name])
     model = reader(dtype=torch.float32)
-    made = {"past-tense": reviews(model, 7, 12, 1), "plurals": reviews(model, 5, 12, 2)}
+    made = {"past-tense": reviews(model, 7, WORDS, 1), "plurals": reviews(model, 5, WORDS, 2)}
     monkeypatch.setattr(few_shot_learners, "hits", all_or_none)
     assert verdict("brown-few-shot")[0] is Verdict.PASS
     monkeypatch.setattr(few_shot_learners, "hits", lambda model, shown: torch.zeros(len(shown.queries)).double())

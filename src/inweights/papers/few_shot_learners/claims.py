@@ -23,13 +23,13 @@ def few_shot(trial: Trial) -> Measurement:
 
     Rival: demonstrations of the other of the two tasks: that any examples show the format.
 
-    Settings: SmolLM2-135M, past tenses and plurals, 12 queries each (full: 40), float32.
+    Settings: SmolLM2-135M, past tenses and plurals, 24 queries each (full: 60), float32.
     """
     model, random = trial.language_model("float32"), trial.generator()
     value: list[Tensor] = []
     control: list[Tensor] = []
     rival: list[Tensor] = []
-    both = [drawn(trial, model, name, trial.size(12, 40)) for name in WORDS]
+    both = [drawn(trial, model, name, trial.size(24, 60)) for name in WORDS]
     for shown, foreign in zip(both, reversed(both), strict=True):
         zero = without(model, shown)
         value.append(hits(model, shown) - zero)
