@@ -150,7 +150,7 @@ def between(logs: Tensor) -> float:
     return ((logs - logs.mean(0, keepdim=True)).square().sum() / total).item()
 
 
-@claim("li-collapse", LI, "Section 5, Figure on transfer risk", cost=(25, 100))
+@claim("li-collapse", LI, "Section 5, Figure on transfer risk", cost=(15, 100))
 def collapse(trial: Trial) -> Measurement:
     """The transfer risks of all dimensions d collapse to one curve if they are plotted against n/d and T/d².
 
