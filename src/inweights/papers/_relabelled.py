@@ -29,7 +29,7 @@ def drawn(trial: Trial, model: Model, name: str, queries: int, draw: int = 0) ->
 
 def reviews(trial: Trial, model: Model) -> list[Shots]:
     """Reviews of SST-2: several draws, as one set of eight demonstrations differs much from another."""
-    return [drawn(trial, model, "sst2", trial.size(8, 12), k) for k in range(trial.size(2, 8))]
+    return [drawn(trial, model, "sst2", trial.size(8, 12), k) for k in range(trial.size(2, 5))]
 
 
 def answered(model: Model, shown: Shots) -> Tensor:

@@ -19,14 +19,14 @@ def flipped_labels(trial: Trial) -> Measurement:
 
     Control: past tenses and plurals, each with the answer of another one.
 
-    Settings: SmolLM2-135M, SST-2, 8 demonstrations, 2 draws of 8 queries (full: 8 of 12), float32. The paper shows
+    Settings: SmolLM2-135M, SST-2, 8 demonstrations, 2 draws of 8 queries (full: 5 of 12), float32. The paper shows
     flat curves for its small models, without numbers: that flat means within 0.1 is our choice.
     """
     model, random = trial.language_model("float32"), trial.generator()
     sets = reviews(trial, model)
     right = torch.cat([hits(model, shown) for shown in sets])
     wrong = torch.cat([hits(model, flipped(shown)) for shown in sets])
-    words = [drawn(trial, model, name, trial.size(24, 48)) for name in WORDS]
+    words = [drawn(trial, model, name, 24) for name in WORDS]
     control = torch.cat([hits(model, s) - hits(model, s.relabelled(random)) for s in words])
     reported = {"right labels": right.mean().item(), "flipped labels": wrong.mean().item()}
     return Measurement({"moved": (right - wrong, control)}, reported=reported)
@@ -41,7 +41,7 @@ def unrelated_labels(trial: Trial) -> Measurement:
 
     Control: the same queries without demonstrations, with labels that have their meaning.
 
-    Settings: SmolLM2-135M, SST-2, 8 demonstrations, 2 draws of 8 queries (full: 8 of 12), float32; which label means
+    Settings: SmolLM2-135M, SST-2, 8 demonstrations, 2 draws of 8 queries (full: 5 of 12), float32; which label means
     which changes with the draw. That hardly means fewer than 60 of 100 right, where 50 are chance, is our choice. Also
     measured: the same with these labels in a random order among the demonstrations.
     """
