@@ -125,6 +125,32 @@ TODD = Paper(
     "2310.15213",
     2024,
     HERE / "function_vectors",
+LI = Paper(
+    "li",
+    "Transformers as algorithms: generalization and stability in in-context learning",
+    "Li et al.",
+    "2301.07067",
+    2023,
+    HERE / "as_algorithms",
+)
+BROWN = Paper(
+    "brown", "Language models are few-shot learners", "Brown et al.", "2005.14165", 2020, HERE / "few_shot_learners"
+)
+MIN = Paper(
+    "min",
+    "Rethinking the role of demonstrations: what makes in-context learning work?",
+    "Min et al.",
+    "2202.12837",
+    2022,
+    HERE / "role_of_demonstrations",
+)
+WEI = Paper(
+    "wei",
+    "Larger language models do in-context learning differently",
+    "Wei et al.",
+    "2303.03846",
+    2023,
+    HERE / "larger_models",
 )
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
@@ -132,6 +158,25 @@ PAPERS = (
     DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, OLSSON, HENDEL,
     TODD, GEN_LI, PARK, ZHANG, NOTES,
 )  # fmt: skip
+    DHERIN,
+    INNOCENTI,
+    GOLDWASER,
+    MAZZAWI,
+    OSWALD,
+    AHN,
+    FU,
+    AKYUREK,
+    GARG,
+    SHEN,
+    DEUTCH,
+    DAI,
+    FALCK,
+    LI,
+    BROWN,
+    MIN,
+    WEI,
+    NOTES,
+)
 
 
 def load_all() -> dict[str, Claim]:

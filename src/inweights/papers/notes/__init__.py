@@ -15,3 +15,8 @@ from inweights.papers.notes import long as long
 from inweights.papers.notes import parts as parts
 from inweights.papers.notes import scaling as scaling
 from inweights.papers.notes import efficient as efficient
+from inweights.papers.notes import stability as stability
+from inweights.papers.notes import mesa as mesa
+from inweights.papers.notes import depth as depth
+from inweights.papers.notes import recognition as recognition
+from inweights.papers.notes import outputs as outputs
