@@ -102,29 +102,6 @@ FALCK = Paper(
     2024,
     HERE / "martingale",
 )
-OLSSON = Paper(
-    "olsson",
-    "In-context learning and induction heads",
-    "Olsson et al.",
-    "2209.11895",
-    2022,
-    HERE / "induction_heads",
-)
-HENDEL = Paper(
-    "hendel",
-    "In-context learning creates task vectors",
-    "Hendel et al.",
-    "2310.15916",
-    2023,
-    HERE / "task_vectors",
-)
-TODD = Paper(
-    "todd",
-    "Function vectors in large language models",
-    "Todd et al.",
-    "2310.15213",
-    2024,
-    HERE / "function_vectors",
 LI = Paper(
     "li",
     "Transformers as algorithms: generalization and stability in in-context learning",
@@ -152,31 +129,54 @@ WEI = Paper(
     2023,
     HERE / "larger_models",
 )
+OLSSON = Paper(
+    "olsson",
+    "In-context learning and induction heads",
+    "Olsson et al.",
+    "2209.11895",
+    2022,
+    HERE / "induction_heads",
+)
+HENDEL = Paper(
+    "hendel",
+    "In-context learning creates task vectors",
+    "Hendel et al.",
+    "2310.15916",
+    2023,
+    HERE / "task_vectors",
+)
+TODD = Paper(
+    "todd",
+    "Function vectors in large language models",
+    "Todd et al.",
+    "2310.15213",
+    2024,
+    HERE / "function_vectors",
+)
+GEN_LI = Paper(
+    "genli",
+    "Transformers meet in-context learning: a universal approximation theory",
+    "Gen Li et al.",
+    "2506.05200",
+    2025,
+    HERE / "universal_approximation",
+    "v2",
+)
+PARK = Paper(
+    "park",
+    "Can Mamba learn how to learn? A comparative study on in-context learning tasks",
+    "Park et al.",
+    "2402.04248",
+    2024,
+    HERE / "mamba_learns",
+)
+ZHANG = Paper("mosaic", "Memory Mosaics", "Zhang et al.", "2405.06394", 2024, HERE / "memory_mosaics", "v3")
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
 PAPERS = (
-    DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, OLSSON, HENDEL,
-    TODD, GEN_LI, PARK, ZHANG, NOTES,
+    DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, LI, BROWN, MIN,
+    WEI, OLSSON, HENDEL, TODD, GEN_LI, PARK, ZHANG, NOTES,
 )  # fmt: skip
-    DHERIN,
-    INNOCENTI,
-    GOLDWASER,
-    MAZZAWI,
-    OSWALD,
-    AHN,
-    FU,
-    AKYUREK,
-    GARG,
-    SHEN,
-    DEUTCH,
-    DAI,
-    FALCK,
-    LI,
-    BROWN,
-    MIN,
-    WEI,
-    NOTES,
-)
 
 
 def load_all() -> dict[str, Claim]:
