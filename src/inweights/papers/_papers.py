@@ -102,9 +102,28 @@ FALCK = Paper(
     2024,
     HERE / "martingale",
 )
+BAI = Paper(
+    "bai",
+    "Transformers as statisticians: provable in-context learning with in-context algorithm selection",
+    "Bai et al.",
+    "2306.04637",
+    2023,
+    HERE / "statisticians",
+)
+RAVENTOS = Paper(
+    "raventos",
+    "Pretraining task diversity and the emergence of non-Bayesian in-context learning for regression",
+    "Raventós et al.",
+    "2306.15063",
+    2023,
+    HERE / "task_diversity",
+)
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
-PAPERS = (DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, NOTES)
+PAPERS = (
+    DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, BAI, RAVENTOS,
+    NOTES,
+)  # fmt: skip
 
 
 def load_all() -> dict[str, Claim]:
