@@ -7,3 +7,4 @@ from inweights.papers.notes import encoder as encoder
 from inweights.papers.notes import selection as selection
 from inweights.papers.notes import theorem as theorem
 from inweights.papers.notes import transfer as transfer
+from inweights.papers.notes import bayes as bayes
