@@ -118,11 +118,19 @@ RAVENTOS = Paper(
     2023,
     HERE / "task_diversity",
 )
+REUTER = Paper(
+    "reuter",
+    "Can transformers learn full Bayesian inference in context?",
+    "Reuter et al.",
+    "2501.16825",
+    2025,
+    HERE / "full_bayes",
+)
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
 PAPERS = (
     DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, BAI, RAVENTOS,
-    NOTES,
+    REUTER, NOTES,
 )  # fmt: skip
 
 
