@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.func import hessian, vmap
+from torch.func import jacrev, vmap
 
 from inweights.papers.full_bayes._scenarios import Scenario, tril
 
@@ -48,7 +48,7 @@ def laplace(scenario: Scenario, data: Tensor, start: Tensor, steps: int = 400) -
     def one(z: Tensor, own: Tensor) -> Tensor:
         return -scenario.log_joint(z[None, None], own[None])[0, 0]
 
-    curvature = vmap(hessian(one))(mode.detach(), data.double())
+    curvature = vmap(jacrev(jacrev(one)))(mode.detach(), data.double())
     values, vectors = torch.linalg.eigh(curvature)
     covariance = vectors @ torch.diag_embed(1 / values.clamp(min=1e-2)) @ vectors.mT  # a flat direction stays finite
     return mode.detach(), torch.linalg.cholesky(covariance)

@@ -8,3 +8,5 @@ from inweights.papers.notes import selection as selection
 from inweights.papers.notes import theorem as theorem
 from inweights.papers.notes import transfer as transfer
 from inweights.papers.notes import bayes as bayes
+from inweights.papers.notes import choice as choice
+from inweights.papers.notes import predictive as predictive
