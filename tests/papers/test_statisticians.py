@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from inweights.lab.models import Learner
 from inweights.lab.predictors import GD, Ridge, Validation
-from inweights.lab.tasks import Linear, MixedNoise, Sign
+from inweights.lab.tasks import Linear, MixedNoise, Sample, Sign
 from inweights.ledger import Trial, Verdict
 from inweights.ledger._judge import Judged
 from inweights.papers.statisticians import _written as written
@@ -143,3 +144,25 @@ def test_the_papers_two_errors(verdict: Judge, monkeypatch: pytest.MonkeyPatch) 
     assert found is Verdict.PASS, judged
     monkeypatch.setattr(selection, "Ridge", lambda penalty: Ridge(penalty=4 * penalty))
     assert verdict("bai-one-penalty")[0] is Verdict.FAIL
+
+
+class _Knowing(Learner):
+    """Ridge regression with the penalty of one noise, or of that which the examples are more likely under."""
+
+    causal = False
+
+    def __init__(self, levels: tuple[float, ...]) -> None:
+        super().__init__()
+        self.levels = levels
+
+    def forward(self, xs: Tensor, ys: Tensor) -> Tensor:
+        return selection.bayes(Sample(xs.double(), ys.double(), {}), self.levels).float().unsqueeze(1)
+
+
+@pytest.mark.parametrize(("levels", "wanted"), [((0.1, 0.25, 0.5, 1.0), Verdict.PASS), ((0.1,), Verdict.FAIL)])
+def test_both_noises_at_once(
+    levels: tuple[float, ...], wanted: Verdict, stand_in: Callable[..., None], verdict: Judge
+) -> None:
+    stand_in({"mixed-noise-short": lambda _: _Knowing(levels)})
+    found, judged = verdict("bai-both-noises")
+    assert found is wanted, judged

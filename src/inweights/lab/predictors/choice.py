@@ -1,4 +1,4 @@
-"""Selection of an algorithm by the noise and the linearity of the examples, as a seed note of the project sketches it."""
+"""Selection of an algorithm by the noise and the linearity of the examples, as a seed note sketches it."""
 
 from __future__ import annotations
 

@@ -57,5 +57,7 @@ def laplace(scenario: Scenario, data: Tensor, start: Tensor, steps: int = 400) -
 def samples(normal: Normal, count: int, seed: int = 1) -> Tensor:
     """`(batch, count, k)`."""
     mean, factor = normal
-    noise = torch.randn(len(mean), count, mean.shape[1], generator=torch.Generator().manual_seed(seed), dtype=mean.dtype)
+    noise = torch.randn(
+        len(mean), count, mean.shape[1], generator=torch.Generator().manual_seed(seed), dtype=mean.dtype
+    )
     return mean.unsqueeze(1) + noise @ factor.mT

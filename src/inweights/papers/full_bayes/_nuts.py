@@ -22,8 +22,8 @@ def available() -> None:
 
 
 def regression(trial: Trial, data: Tensor, count: int) -> Tensor:
-    """Samples of coefficients and log-variances given data sets of `Regression`, `(batch, examples, 3)`: `(batch, count,
-    3)`. They are independent, but sampled as one model, since compiling takes longer than sampling.
+    """Samples of coefficients and log-variances given data sets of `Regression`, `(batch, examples, 3)`: `(batch,
+    count, 3)`. They are independent, but sampled as one model, since compiling takes longer than sampling.
 
     Samples are thinned from several chains. The trial is stopped unless all chains agree (R-hat) and there are enough
     independent samples (ESS).

@@ -97,13 +97,17 @@ class Regression:
         return likely - w.square().sum(-1) / 2 - 5 * log_variance - 2 * (-log_variance).exp()
 
 
-def on_grid(scenario: Scenario, data: Tensor, count: int, generator: torch.Generator, reach: float, cells: int) -> Tensor:
+def on_grid(
+    scenario: Scenario, data: Tensor, count: int, generator: torch.Generator, reach: float, cells: int
+) -> Tensor:
     """Samples of the posterior of one data set, `(examples, width)`: `(count, latents)`. Cells of a grid from −reach to
     reach in each dimension, drawn by their density in the middle; a sample is uniform in its cell."""
     size = 2 * reach / cells
     line = -reach + size * (torch.arange(cells, dtype=torch.float64) + 0.5)
     grid = torch.cartesian_prod(*[line] * scenario.latents)
-    logs = torch.cat([scenario.log_joint(part.unsqueeze(0), data.double().unsqueeze(0))[0] for part in grid.split(2**16)])
+    logs = torch.cat(
+        [scenario.log_joint(part.unsqueeze(0), data.double().unsqueeze(0))[0] for part in grid.split(2**16)]
+    )
     chosen = torch.multinomial(logs.softmax(0), count, replacement=True, generator=generator)
     jitter = torch.rand(count, scenario.latents, generator=generator, dtype=torch.float64) - 0.5
     return grid[chosen] + size * jitter

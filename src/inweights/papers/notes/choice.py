@@ -36,7 +36,7 @@ def select(trial: Trial) -> Measurement:
     """
     count = trial.size(128, 1024)
     samples = [task.sample(trial.draw(count, step), EXAMPLES + 1) for step, task in enumerate(KINDS)]
-    whole = Sample(*(torch.cat([getattr(s, name) for s in samples]) for name in ("xs", "ys")), {})
+    whole = Sample(torch.cat([s.xs for s in samples]), torch.cat([s.ys for s in samples]), {})
     clean = torch.cat([s.hidden["clean"][:, -1] for s in samples])
     chosen = Choice().choose(whole.xs, whole.ys)[:, -1]
     named = torch.arange(len(KINDS)).repeat_interleave(count)
@@ -51,7 +51,10 @@ def select(trial: Trial) -> Measurement:
         return float((own / best_of_kind).mean() / single.min())
 
     right = [(choices == named).double() for choices in (chosen, other)]
-    reported = {f"share of {name}": float((chosen == k).double().mean()) for k, name in enumerate(("least squares", "ridge", "kernel"))}
+    reported = {
+        f"share of {name}": float((chosen == k).double().mean())
+        for k, name in enumerate(("least squares", "ridge", "kernel"))
+    }
     return Measurement(
         {"right": (right[0], right[1]), "against_one": (relative(chosen), relative(other))}, reported=reported
     )

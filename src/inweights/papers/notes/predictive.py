@@ -61,7 +61,7 @@ def distribution_model(trial: Trial) -> DecoderModel:
         law = predicted(model, sample)
         return ((sample.ys - law.mean).square() / law.variance + law.variance.log()).mean() / 2
 
-    steps = trial.size(800, 3000)
+    steps = trial.size(1600, 8000)
     return fitted(trial, "distribution", lambda: small_decoder(DIMS, 2, points), loss, steps=steps)
 
 
@@ -93,8 +93,8 @@ def predictive(trial: Trial) -> Measurement:
     Rival: the exact mean with a variance that depends on the number of examples alone.
 
     Settings: linear functions of 2 dimensions with noise 0.5; a decoder of 2 layers of width 32, trained on the
-    likelihood by 800 steps of 64 prompts (full: 3,000); 2,048 prompts (full: 8,192). That a twentieth of the divergence
-    may be left is our choice.
+    likelihood by 1,600 steps of 64 prompts (full: 8,000); 2,048 prompts (full: 8,192). That a twentieth of the
+    divergence may be left is our choice.
     """
     model, count = distribution_model(trial), trial.size(2048, 8192)
     shares: dict[str, list[float]] = {"own": [], "exchanged": [], "constant": []}
@@ -158,8 +158,8 @@ def continued(trial: Trial) -> Measurement:
 
     Control: the same decoder trained on sequences in which an observation equals the one before in four of five cases.
 
-    Settings: zeros and ones with a probability from U(0, 1), 30 of them; a decoder of 2 layers of width 32, 400 steps of
-    64 prompts (full: 2,000); θ = 0.3, 0.5, 0.7, two sequences each, 10 observations, 20 more, 100 paths.
+    Settings: zeros and ones with a probability from U(0, 1), 30 of them; a decoder of 2 layers of width 32, 400 steps
+    of 64 prompts (full: 2,000); θ = 0.3, 0.5, 0.7, two sequences each, 10 observations, 20 more, 100 paths.
     """
     rules = [by_decoder(sequence_model(trial, exchangeable=e)) for e in (True, False)]
     value, control = (violations(trial, rule) for rule in rules)

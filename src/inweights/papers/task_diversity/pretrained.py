@@ -56,7 +56,10 @@ class Answers(NamedTuple):
 def answers(trial: Trial, models: dict[str, Predictor], *, fresh: bool) -> Answers:
     """Predictions of these models, of ridge regression and of dMMSE for the pool, on new tasks or those of the pool."""
     sample = pool(trial, fresh=fresh).sample(trial.draw(trial.size(2048, 8192)), POINTS)
-    known: dict[str, Predictor] = {"ridge": RIDGE, "dmmse": DiscreteMMSE(pool=pool(trial, fresh=False).weights(), noise=NOISE)}
+    known: dict[str, Predictor] = {
+        "ridge": RIDGE,
+        "dmmse": DiscreteMMSE(pool=pool(trial, fresh=False).weights(), noise=NOISE),
+    }
     given = {name: p.predict_prefixes(sample.xs, sample.ys).double() for name, p in (models | known).items()}
     return Answers(given, sample.hidden["clean"].double())
 
@@ -68,8 +71,8 @@ def both(trial: Trial) -> dict[str, Predictor]:
 
 @claim("raventos-few", RAVENTOS, "Section 3.1: below the threshold", cost=(60, 300))
 def few(trial: Trial) -> Measurement:
-    """Pretrained on few tasks, a transformer behaves like the Bayesian estimator with the pool as its prior, dMMSE, also
-    on tasks that are not in the pool.
+    """Pretrained on few tasks, a transformer behaves like the Bayesian estimator with the pool as its prior, dMMSE,
+    also on tasks that are not in the pool.
 
     Measured: the mean squared difference of its predictions from those of dMMSE on new tasks, divided by that from
     ridge regression.
@@ -98,7 +101,9 @@ def own_tasks(trial: Trial) -> Measurement:
     """
     found = answers(trial, both(trial), fresh=False)
     value, control = (found.error(name) / found.error("ridge") for name in ("few", "many"))
-    return Measurement({"against_ridge": (value, control)}, reported={"dMMSE": found.error("dmmse") / found.error("ridge")})
+    return Measurement(
+        {"against_ridge": (value, control)}, reported={"dMMSE": found.error("dmmse") / found.error("ridge")}
+    )
 
 
 @claim("raventos-new-tasks", RAVENTOS, "Section 3.1: performance on new tasks", cost=(60, 300))
@@ -115,7 +120,9 @@ def new_tasks(trial: Trial) -> Measurement:
     """
     found = answers(trial, both(trial), fresh=True)
     one, other = (found.error(name) / found.error("ridge") for name in ("few", "many"))
-    return Measurement({"few": (one, other), "many": (other, one)}, reported={"dMMSE": found.error("dmmse") / found.error("ridge")})
+    return Measurement(
+        {"few": (one, other), "many": (other, one)}, reported={"dMMSE": found.error("dmmse") / found.error("ridge")}
+    )
 
 
 @claim("raventos-longer", RAVENTOS, "Section 3.3: more training", cost=(80, 400))
