@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from inweights.compare import recent
+from inweights.compare import _martingale, recent
 from inweights.ledger import Verdict
 from inweights.ledger._judge import Judged
 from inweights.papers.martingale import exact
@@ -15,6 +15,7 @@ Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 
 
 def test_a_bayesian_rule_passes_and_a_forgetful_one_does_not(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_martingale, "REPLICATES", 100)
     found, judged = verdict("falck-bayesian", 1)
     assert found is Verdict.PASS, judged
     monkeypatch.setattr(exact, "bayesian", recent)

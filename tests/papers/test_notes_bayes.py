@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from inweights.compare import _martingale
 from inweights.lab.models import Learner
 from inweights.lab.predictors import Averaging, KernelRidge, Predictor, Ridge
 from inweights.lab.tasks import Linear
@@ -102,6 +103,7 @@ class Rule(Learner):
 
 
 def test_continuations(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_martingale, "REPLICATES", 100)
     monkeypatch.setattr(predictive, "sequence_model", lambda trial, *, exchangeable: Rule(exchangeable=exchangeable))
     found, judged = verdict("note-martingale", 4)
     assert found is Verdict.PASS, judged

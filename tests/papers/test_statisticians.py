@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,12 @@ import torch
 from torch import Tensor
 
 from inweights.lab.models import Learner
-from inweights.lab.predictors import GD, Ridge, Validation
+from inweights.lab.predictors import GD, LogisticPredictor, Predictor, PreTest, Ridge, Validation, Zero
 from inweights.lab.tasks import Linear, MixedNoise, Sample, Sign
 from inweights.ledger import Trial, Verdict
 from inweights.ledger._judge import Judged
 from inweights.papers.statisticians import _written as written
-from inweights.papers.statisticians import algorithms, selection
+from inweights.papers.statisticians import algorithms, selection, trained
 
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 EXACT = ["bai-ridge", "bai-lasso", "bai-accumulation", "bai-glm", "bai-validation", "bai-pretest"]
@@ -108,6 +109,7 @@ def test_labels_that_are_mostly_no_classes_are_numbers() -> None:
 @pytest.fixture
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "LENGTHS", (20, 40, 80))
+    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 256)
 
 
 @pytest.mark.usefixtures("fewer")
@@ -140,7 +142,8 @@ def test_the_posterior_mean_is_better_than_each_ridge_regression() -> None:
 
 
 def test_the_papers_two_errors(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, judged = verdict("bai-one-penalty")
+    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 8192)
+    found, judged = verdict("bai-one-penalty", 5)
     assert found is Verdict.PASS, judged
     monkeypatch.setattr(selection, "Ridge", lambda penalty: Ridge(penalty=4 * penalty))
     assert verdict("bai-one-penalty")[0] is Verdict.FAIL
@@ -166,3 +169,29 @@ def test_both_noises_at_once(
     stand_in({"mixed-noise-short": lambda _: _Knowing(levels)})
     found, judged = verdict("bai-both-noises")
     assert found is wanted, judged
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"), [(PreTest(), Verdict.PASS), (LogisticPredictor(), Verdict.FAIL), (Zero(), Verdict.FAIL)]
+)
+def test_regression_and_classification(
+    model: Predictor, wanted: Verdict, verdict: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both at once; classification alone; nothing."""
+    monkeypatch.setattr(trained, "both", lambda trial: model)
+    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 1024)
+    found, judged = verdict("bai-two-losses")
+    assert found is wanted, judged
+
+
+def test_a_training_with_two_losses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A hundred steps are better than always answering 0, and than guessing."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 150)
+    model = trained.both(Trial(0))
+    found = {}
+    for kind, task in trained.TASKS.items():
+        sample = task.sample(Trial(0).draw(1024), trained.POINTS)
+        found[kind] = trained.errors(sample, model.predict_prefixes(sample.xs, sample.ys)[:, -1], kind)
+    assert found["regression"] < 3.0  # 3.25 for 0
+    assert found["classification"] < 0.4

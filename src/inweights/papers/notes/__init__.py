@@ -10,3 +10,4 @@ from inweights.papers.notes import transfer as transfer
 from inweights.papers.notes import bayes as bayes
 from inweights.papers.notes import choice as choice
 from inweights.papers.notes import predictive as predictive
+from inweights.papers.notes import one_model as one_model

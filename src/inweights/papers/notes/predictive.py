@@ -159,7 +159,7 @@ def continued(trial: Trial) -> Measurement:
     Control: the same decoder trained on sequences in which an observation equals the one before in four of five cases.
 
     Settings: zeros and ones with a probability from U(0, 1), 30 of them; a decoder of 2 layers of width 32, 400 steps
-    of 64 prompts (full: 2,000); θ = 0.3, 0.5, 0.7, two sequences each, 10 observations, 20 more, 100 paths.
+    of 64 prompts (full: 1,500); θ = 0.3, 0.5, 0.7, two sequences each, 10 observations, 20 more, 100 paths.
     """
     rules = [by_decoder(sequence_model(trial, exchangeable=e)) for e in (True, False)]
     value, control = (violations(trial, rule) for rule in rules)
@@ -181,7 +181,7 @@ def sequence_model(trial: Trial, *, exchangeable: bool) -> DecoderModel:
         return (model(torch.ones_like(ys).unsqueeze(-1), ys) - ys).square().mean()
 
     name = "exchangeable" if exchangeable else "persistent"
-    return fitted(trial, name, lambda: small_decoder(1, 1, points), loss, steps=trial.size(400, 2000))
+    return fitted(trial, name, lambda: small_decoder(1, 1, points), loss, steps=trial.size(400, 1500))
 
 
 def by_decoder(model: DecoderModel) -> Sampler:

@@ -4,3 +4,4 @@
 # isort: off
 from inweights.papers.statisticians import algorithms as algorithms
 from inweights.papers.statisticians import selection as selection
+from inweights.papers.statisticians import trained as trained
