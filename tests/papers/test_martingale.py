@@ -15,8 +15,8 @@ Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 
 
 def test_a_bayesian_rule_passes_and_a_forgetful_one_does_not(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_martingale, "REPLICATES", 100)
-    found, judged = verdict("falck-bayesian", 1)
+    monkeypatch.setattr(_martingale, "REPLICATES", 200)
+    found, judged = verdict("falck-bayesian", 5)
     assert found is Verdict.PASS, judged
     monkeypatch.setattr(exact, "bayesian", recent)
     assert verdict("falck-bayesian", 1)[0] is Verdict.FAIL

@@ -65,7 +65,7 @@ def test_one_in_five_labels_is_an_outlier() -> None:
 
 def test_a_training_on_all_kinds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
-    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 60)
+    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 100)
     model = one_model.one_model(Trial(0))
     sample = one_model.contexts("straight", Trial(0).draw(512))
     errors = [(a - sample.hidden["clean"]).square().mean() for a in (model(sample.xs, sample.ys), torch.tensor(0.0))]

@@ -109,7 +109,6 @@ def test_labels_that_are_mostly_no_classes_are_numbers() -> None:
 @pytest.fixture
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "LENGTHS", (20, 40, 80))
-    monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 256)
 
 
 @pytest.mark.usefixtures("fewer")
