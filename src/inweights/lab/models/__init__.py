@@ -13,6 +13,7 @@ from inweights.lab.models._encoder import EncoderModel as EncoderModel
 from inweights.lab.models._encoder import ReluEncoder as ReluEncoder
 from inweights.lab.models._flow import FlowPosterior as FlowPosterior
 from inweights.lab.models._forms import SparseForm as SparseForm
+from inweights.lab.models._layer import relu_mix as relu_mix
 from inweights.lab.models._learner import Learner as Learner
 from inweights.lab.models._lsa import LSA as LSA
 from inweights.lab.models._lsa import LSAModel as LSAModel

@@ -10,6 +10,7 @@ from inweights.lab.predictors._prefix import moments as moments
 from inweights.lab.predictors._prefix import times as times
 from inweights.lab.predictors.averaging import Averaging as Averaging
 from inweights.lab.predictors.bayesian import Bayesian as Bayesian
+from inweights.lab.predictors.choice import Choice as Choice
 from inweights.lab.predictors.dmmse import DiscreteMMSE as DiscreteMMSE
 from inweights.lab.predictors.gd import GD as GD
 from inweights.lab.predictors.gd import GDPlusPlus as GDPlusPlus

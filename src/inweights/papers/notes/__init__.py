@@ -20,3 +20,7 @@ from inweights.papers.notes import mesa as mesa
 from inweights.papers.notes import depth as depth
 from inweights.papers.notes import recognition as recognition
 from inweights.papers.notes import outputs as outputs
+from inweights.papers.notes import bayes as bayes
+from inweights.papers.notes import choice as choice
+from inweights.papers.notes import predictive as predictive
+from inweights.papers.notes import one_model as one_model
