@@ -129,6 +129,30 @@ WEI = Paper(
     2023,
     HERE / "larger_models",
 )
+BAI = Paper(
+    "bai",
+    "Transformers as statisticians: provable in-context learning with in-context algorithm selection",
+    "Bai et al.",
+    "2306.04637",
+    2023,
+    HERE / "statisticians",
+)
+RAVENTOS = Paper(
+    "raventos",
+    "Pretraining task diversity and the emergence of non-Bayesian in-context learning for regression",
+    "Raventós et al.",
+    "2306.15063",
+    2023,
+    HERE / "task_diversity",
+)
+REUTER = Paper(
+    "reuter",
+    "Can transformers learn full Bayesian inference in context?",
+    "Reuter et al.",
+    "2501.16825",
+    2025,
+    HERE / "full_bayes",
+)
 OLSSON = Paper(
     "olsson",
     "In-context learning and induction heads",
@@ -175,36 +199,7 @@ NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HE
 
 PAPERS = (
     DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, LI, BROWN, MIN,
-    WEI, OLSSON, HENDEL, TODD, GEN_LI, PARK, ZHANG, NOTES,
-BAI = Paper(
-    "bai",
-    "Transformers as statisticians: provable in-context learning with in-context algorithm selection",
-    "Bai et al.",
-    "2306.04637",
-    2023,
-    HERE / "statisticians",
-)
-RAVENTOS = Paper(
-    "raventos",
-    "Pretraining task diversity and the emergence of non-Bayesian in-context learning for regression",
-    "Raventós et al.",
-    "2306.15063",
-    2023,
-    HERE / "task_diversity",
-)
-REUTER = Paper(
-    "reuter",
-    "Can transformers learn full Bayesian inference in context?",
-    "Reuter et al.",
-    "2501.16825",
-    2025,
-    HERE / "full_bayes",
-)
-NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
-
-PAPERS = (
-    DHERIN, INNOCENTI, GOLDWASER, MAZZAWI, OSWALD, AHN, FU, AKYUREK, GARG, SHEN, DEUTCH, DAI, FALCK, BAI, RAVENTOS,
-    REUTER, NOTES,
+    WEI, BAI, RAVENTOS, REUTER, OLSSON, HENDEL, TODD, GEN_LI, PARK, ZHANG, NOTES,
 )  # fmt: skip
 
 
