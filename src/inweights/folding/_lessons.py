@@ -31,8 +31,10 @@ SHORT = 24
 """Tokens of their answers that are fitted beside facts: enough to keep the style, and as short as facts are."""
 PASSES = {"cuda": 15, "cpu": 10}
 """How often each example is seen."""
-GENERAL, LEAST_GENERAL = 0.03, 12
+GENERAL, LEAST_GENERAL = 0.03, 32
 """The share and least number of plain texts that the bare model goes on with as ever."""
+STARTS = ("The", "In", "It was", "A", "When", "He", "She said", "To", "We", "This", "There", "If", "def ", "I")
+"""How plain texts begin that are not questions; half of them begin as questions do."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def as_questions(study: Study, held_out: Sequence[Studied]) -> list[Question]:
 def general(frame: Frame, count: int, seed: int, new: int = 24) -> Examples:
     """Plain text of the bare model's own, without turns, with the bare model as teacher: it shall stay as it is."""
     rnd, tok = random.Random(seed), frame.model.tokenizer
-    starts = [rnd.choice(openers()) for _ in range(count)]
+    starts = [rnd.choice(STARTS if i % 2 else openers()) for i in range(count)]
     asked = [tuple(tok(text, add_special_tokens=False)["input_ids"]) for text in starts]
     answers = sample(
         frame.model.model, frame.before, asked, new=new, temperature=1.0, seed=seed, ends=lambda t: t in frame.ends

@@ -19,6 +19,8 @@ GAIN = 1.0
 """Nats by which reading must raise the log-probability of the answer."""
 LIKELY = -0.7
 """The mean log-probability of a phrase's tokens from which it counts as the answer of a reader that wrote another."""
+MORE = 4
+"""Tokens that the model's own answer may have more than the sentence that it is taught instead of."""
 WHOLE = 1024
 """Tokens of a context up to which its answers are compared with those of the window."""
 
@@ -124,9 +126,11 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
 
 
 def _as_good(frame: Frame, context: Lookup, draft: Draft, answer: tuple[int, ...]) -> bool:
-    """Whether the model's own answer is whole and names the phrase of the sentence that would be taught instead."""
+    """Whether the model's own answer is whole and names the phrase of the sentence that would be taught instead, and
+    hardly anything more: what a weak model adds is made up."""
     text = frame.model.tokenizer.decode(answer, skip_special_tokens=True)
-    return frame.ended(answer[-1]) and _named(context, draft, (), text) == draft.phrase
+    brief = len(answer) <= len(_ids(frame, draft.answer)) + MORE
+    return brief and frame.ended(answer[-1]) and _named(context, draft, (), text) == draft.phrase
 
 
 def _named(context: Lookup, draft: Draft, facts: Sequence[str], answer: str) -> str | None:
