@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from inweights.folding import (
     working,
 )
 from inweights.folding._card import Card
+from inweights.folding._draw import Draws
 from inweights.folding._fidelity import Distance, distance, recovered
 from inweights.folding._lessons import steps_for_facts
 from inweights.folding._lora import Lora, linear_modules
@@ -134,6 +136,14 @@ def test_plain_attention_takes_the_same_steps() -> None:
         most = float(a.abs().max())
         assert float((a - b).abs().max()) <= 1e-4 * most
         assert float((a - c).abs().max()) > 1e-2 * most
+
+
+def test_examples_are_drawn_as_often_as_they_are_worth() -> None:
+    """In one pass over all, and without a number for each, once."""
+    lengths, times = [5, 9, 7, 3], (3, 1, 2, 2)
+    for given, wanted in ((times, times), ((), (2, 2, 2, 2))):
+        seen = Counter(i for chosen in Draws(lengths, 1, 0, given).next(8) for i in chosen)
+        assert tuple(seen[i] for i in range(4)) == wanted
 
 
 def test_a_start_is_where_fitting_starts(model: Model) -> None:

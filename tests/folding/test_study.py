@@ -15,6 +15,7 @@ from inweights.folding import Examples, Frame, Steps, _teach, made_up, make, pie
 from inweights.folding._facts import Fact, facts_of, surprisals
 from inweights.folding._lessons import (
     LEAST_GENERAL,
+    REPEATED,
     STARTS,
     apart,
     as_examples,
@@ -116,7 +117,7 @@ def test_sentences_are_taught_in_the_words_of_the_model(monkeypatch: pytest.Monk
     made = "The Orla costs £45."
     replies = {
         "whole": "It is £45.", "other": "It is £90.", "cut off": "£45 is what the Orla",
-        "long": "It is £45" + " or" * 9, "phrase": "It is £45.",
+        "more": "It is £45 for sailors.", "phrase": "It is £45.",
     }  # fmt: skip
     drafts = [Draft(f"What does the Orla cost, {name}?", 0, "£45", made) for name in replies]
     drafts[-1] = replace(drafts[-1], answer="£45")
@@ -223,7 +224,8 @@ def test_the_plan_of_a_context() -> None:
     assert nothing.facts is None
     plan = lessons(frame, None, studied(10, 4))
     assert plan.facts is not None
-    assert len(plan.facts) == 40 - 10 + LEAST_GENERAL
+    assert len(plan.facts) == 40 - 10 + LEAST_GENERAL["cpu"]
+    assert plan.facts.times == (REPEATED,) * 30 + (1,) * LEAST_GENERAL["cpu"]
     many, few = (steps_for_facts(model, as_examples(frame, studied(n, 8).questions), 16) for n in (100, 20))
     assert many.count > few.count
     assert steps_for_facts(model, plan.facts, 64).rate == pytest.approx(few.rate / 2)

@@ -9,7 +9,7 @@ from inweights.folding._answers import words
 from inweights.folding._facts import Fact
 from inweights.folding._frame import Frame
 from inweights.folding._methods import batch_tokens
-from inweights.folding._pieces import Piece, marked
+from inweights.folding._pieces import SMALL, Piece, marked
 from inweights.folding._teacher import answer_scores
 from inweights.running import sample
 
@@ -19,8 +19,6 @@ GAIN = 1.0
 """Nats by which reading must raise the log-probability of the answer."""
 LIKELY = -0.7
 """The mean log-probability of a phrase's tokens from which it counts as the answer of a reader that wrote another."""
-MORE = 4
-"""Tokens that the model's own answer may have more than the sentence that it is taught instead of."""
 WHOLE = 1024
 """Tokens of a context up to which its answers are compared with those of the window."""
 
@@ -126,11 +124,11 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
 
 
 def _as_good(frame: Frame, context: Lookup, draft: Draft, answer: tuple[int, ...]) -> bool:
-    """Whether the model's own answer is whole and names the phrase of the sentence that would be taught instead, and
-    hardly anything more: what a weak model adds is made up."""
+    """Whether the model's own answer is whole, names the phrase of the sentence that would be taught instead, and adds
+    nothing: a weak model makes up the rest ("a ship of the sea"), and its student says that of everything."""
     text = frame.model.tokenizer.decode(answer, skip_special_tokens=True)
-    brief = len(answer) <= len(_ids(frame, draft.answer)) + MORE
-    return brief and frame.ended(answer[-1]) and _named(context, draft, (), text) == draft.phrase
+    added = set(words(text)) - set(words(draft.answer)) - set(words(draft.query)) - SMALL
+    return not added and frame.ended(answer[-1]) and _named(context, draft, (), text) == draft.phrase
 
 
 def _named(context: Lookup, draft: Draft, facts: Sequence[str], answer: str) -> str | None:
