@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from inweights.folding._methods import METHODS, steps_for
 from inweights.folding._steps import Divergence, with_truth
 from inweights.folding._teacher import prompted
 from inweights.models import Model
-from inweights.theory import Changes
+from inweights.theory import Changes, Update
 
 CONTEXT = "Speak like a pirate."
 FEW = Steps(count=12, rate=5e-3, batch=4, match=1.0)
@@ -136,6 +137,24 @@ def test_plain_attention_takes_the_same_steps() -> None:
         most = float(a.abs().max())
         assert float((a - b).abs().max()) <= 1e-4 * most
         assert float((a - c).abs().max()) > 1e-2 * most
+
+
+def test_a_share_of_the_update_is_kept() -> None:
+    """float32, exact for one half; an update that is gone on from is kept whole."""
+    model = talker()
+    examples = some(model)
+
+    def solved(keep: float, start: Mapping[str, Update] | None = None) -> dict[str, Update]:
+        how = replace(FEW, count=2, match=0.0, keep=keep)
+        return solve_updates(model, examples, rank=2, steps=how, low=model, start=start).updates
+
+    whole, half = solved(1.0), solved(0.5)
+    assert any(float(update.u.abs().max()) > 0 for update in whole.values())
+    for name, update in whole.items():
+        assert torch.equal(half[name].u, 0.5 * update.u)
+        assert torch.equal(half[name].v, update.v)
+    again, kept = solved(1.0, whole), solved(0.5, whole)
+    assert all(torch.equal(kept[name].u, again[name].u) for name in again)
 
 
 def test_examples_are_drawn_as_often_as_they_are_worth() -> None:

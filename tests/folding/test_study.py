@@ -24,6 +24,7 @@ from inweights.folding._lessons import (
     only_facts,
     steps_for_facts,
 )
+from inweights.folding._make import _about
 from inweights.folding._study import Study, _asked_for, _constructed, _drop, _object
 from inweights.folding._teach import Draft, Lookup, Reader, Studied, greedy, taught
 from inweights.folding._teacher import answer_scores, prompted
@@ -226,6 +227,7 @@ def test_the_plan_of_a_context() -> None:
     assert plan.facts is not None
     assert len(plan.facts) == 40 - 10 + LEAST_GENERAL["cpu"]
     assert plan.facts.times == (REPEATED,) * 30 + (1,) * LEAST_GENERAL["cpu"]
+    assert _about("given", studied(10, 4), plan)["constructed"] == 10
     many, few = (steps_for_facts(model, as_examples(frame, studied(n, 8).questions), 16) for n in (100, 20))
     assert many.count > few.count
     assert steps_for_facts(model, plan.facts, 64).rate == pytest.approx(few.rate / 2)
