@@ -32,7 +32,7 @@ from inweights.folding._draw import Draws
 from inweights.folding._fidelity import Distance, distance, recovered
 from inweights.folding._lessons import steps_for_facts
 from inweights.folding._lora import Lora, linear_modules
-from inweights.folding._match import Fit, _plainly, fit
+from inweights.folding._match import Fit, fit
 from inweights.folding._methods import METHODS, steps_for
 from inweights.folding._steps import Divergence, with_truth
 from inweights.folding._teacher import prompted
@@ -115,28 +115,6 @@ def test_both_ways_to_apply_the_factors_agree(model: Model) -> None:
     assert float((merged - beside).abs().max()) < 1e-6  # the factors are float32
     assert float((merged - folded).abs().max()) < 1e-6
     assert float((merged - plain).abs().max()) > 0.1
-
-
-def test_plain_attention_takes_the_same_steps() -> None:
-    """float32, 1e-4 of the largest factor, with and without the fused kernel; another seed gives other factors."""
-    model = talker()
-    examples = some(model)
-    how = replace(FEW, count=3, match=0.0)
-
-    def fitted(seed: int, plainly: bool) -> list[torch.Tensor]:
-        lora = Lora(model, 2, seed)
-        doing = Fit(model, examples, prompted(model, examples), lora, how)
-        doing.set_rate(how.rate)
-        for chosen in ([0, 1, 2, 3], [4, 5, 6, 7]):
-            doing.load(chosen)
-            _plainly(doing.step) if plainly else doing.step()
-        return [p.detach() for p in lora.parameters]
-
-    fused, plain, other = fitted(0, False), fitted(0, True), fitted(1, True)
-    for a, b, c in zip(fused, plain, other, strict=True):
-        most = float(a.abs().max())
-        assert float((a - b).abs().max()) <= 1e-4 * most
-        assert float((a - c).abs().max()) > 1e-2 * most
 
 
 def test_a_share_of_the_update_is_kept() -> None:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from inweights.folding._draw import Draws
 from inweights.folding._examples import Examples
@@ -138,7 +136,7 @@ def fit(
         doing.gaps = torch.stack([m for _, m in results]).mean(0).clamp_min(1e-12)
     state = state or State()
     with fused_norms(model.model) if steps.graph else nullcontext():
-        replay = _captured(doing) if steps.graph else doing.step if steps.match else partial(_plainly, doing.step)
+        replay = _captured(doing) if steps.graph else doing.step
     guard = Guard(lora.parameters, float(doing.scale))
     losses = _resumed(state, guard, doing, draws)
     while len(losses) < steps.count:
@@ -156,12 +154,6 @@ def fit(
             state.keep(tensors | adam_tensors(doing.adam, lora.parameters), numbers | {"losses": losses})
     guard.finish()
     return losses
-
-
-def _plainly(step: Callable[[], None]) -> None:
-    """A step with attention as plain products: on a CPU the backward of the fused kernel takes a fifth of a step."""
-    with sdpa_kernel(SDPBackend.MATH):
-        step()
 
 
 def _resumed(state: State, guard: Guard, doing: Fit, draws: Draws) -> list[float]:
