@@ -7,8 +7,8 @@ import random
 import pytest
 
 from inweights.folding import pieces
-from inweights.folding._echo import clauses, echoes
-from inweights.folding._grammar import asking, is_verbal, predicate, split_subject
+from inweights.folding._echo import ASKED, clauses, echoes, stating, unframed
+from inweights.folding._grammar import active, asking, is_verbal, predicate, split_subject
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,8 @@ from inweights.folding._grammar import asking, is_verbal, predicate, split_subje
         ("The mechanic of Fenn", "is Ada Holt", "Ada Holt", "Who is the mechanic of Fenn?"),
         ("Day passes", "cost £17", "£17", "How much do Day passes cost?"),
         ("Guests", "may bring dogs", "dogs", "What may Guests bring?"),
+        ("The Fenn tower", "is guarded by Ada Holt", "Ada Holt", "Who guards the Fenn tower?"),
+        ("The hall", "was written about by Ada Holt", "Ada Holt", "Who was the hall written about by?"),
     ],
 )
 def test_a_clause_becomes_a_question(subject: str, clause: str, phrase: str, wanted: str) -> None:
@@ -71,3 +73,31 @@ def test_subjects_are_whole() -> None:
     (piece,) = pieces("The mechanic of Fenn's is Ada Holt.")
     answers = {answer for _, answer in echoes(piece, "Ada Holt", random.Random(0))}
     assert answers == {"The mechanic of Fenn's is Ada Holt."}
+
+
+@pytest.mark.parametrize(
+    ("passive", "wanted"),
+    [("is designed", "designs"), ("was designed", "designed"), ("is written", "writes"), ("was written", "wrote"),
+     ("is taught", "teaches"), ("was taught", "taught"), ("is carried", "carries"), ("is played", "plays"),
+     ("is done", "does"), ("was worn", "wore"), ("is near", "")],
+)  # fmt: skip
+def test_passives_become_active(passive: str, wanted: str) -> None:
+    assert active(*passive.split()) == wanted
+
+
+def test_a_blank_is_in_the_clause_that_states_the_phrase() -> None:
+    (piece,) = pieces("The Orla lies at berth 9, was built by Ada Holt and carries a lamp.")
+    assert stating(piece, "Ada Holt") == "The Orla was built by Ada Holt."
+    assert stating(piece, "lamp") == "The Orla carries a lamp."
+    (row,) = pieces("| Ship | Berth |\n| Orla | 9 |")
+    assert stating(row, "9") == row.body
+
+
+def test_a_question_is_also_asked_with_words_before_it() -> None:
+    (piece,) = pieces("The hall seats 300 people.")
+    asked = [query for query, _ in echoes(piece, "300", random.Random(0))]
+    assert "How many people does the hall seat?" in asked
+    framed = [q for q in asked if unframed(q) != q]
+    assert [unframed(q) for q in framed] == ["How many people does the hall seat?"]
+    assert all(unframed(frame.format(query="Why?")) == "Why?" for frame in ASKED)
+    assert unframed("I forgot: Why?") == "I forgot: Why?"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from inweights.folding import (
     working,
 )
 from inweights.folding._card import Card
+from inweights.folding._draw import Draws
 from inweights.folding._fidelity import Distance, distance, recovered
 from inweights.folding._lessons import steps_for_facts
 from inweights.folding._lora import Lora, linear_modules
@@ -34,7 +37,7 @@ from inweights.folding._methods import METHODS, steps_for
 from inweights.folding._steps import Divergence, with_truth
 from inweights.folding._teacher import prompted
 from inweights.models import Model
-from inweights.theory import Changes
+from inweights.theory import Changes, Update
 
 CONTEXT = "Speak like a pirate."
 FEW = Steps(count=12, rate=5e-3, batch=4, match=1.0)
@@ -112,6 +115,32 @@ def test_both_ways_to_apply_the_factors_agree(model: Model) -> None:
     assert float((merged - beside).abs().max()) < 1e-6  # the factors are float32
     assert float((merged - folded).abs().max()) < 1e-6
     assert float((merged - plain).abs().max()) > 0.1
+
+
+def test_a_share_of_the_update_is_kept() -> None:
+    """float32, exact for one half; an update that is gone on from is kept whole."""
+    model = talker()
+    examples = some(model)
+
+    def solved(keep: float, start: Mapping[str, Update] | None = None) -> dict[str, Update]:
+        how = replace(FEW, count=2, match=0.0, keep=keep)
+        return solve_updates(model, examples, rank=2, steps=how, low=model, start=start).updates
+
+    whole, half = solved(1.0), solved(0.5)
+    assert any(float(update.u.abs().max()) > 0 for update in whole.values())
+    for name, update in whole.items():
+        assert torch.equal(half[name].u, 0.5 * update.u)
+        assert torch.equal(half[name].v, update.v)
+    again, kept = solved(1.0, whole), solved(0.5, whole)
+    assert all(torch.equal(kept[name].u, again[name].u) for name in again)
+
+
+def test_examples_are_drawn_as_often_as_they_are_worth() -> None:
+    """In one pass over all, and without a number for each, once."""
+    lengths, times = [5, 9, 7, 3], (3, 1, 2, 2)
+    for given, wanted in ((times, times), ((), (2, 2, 2, 2))):
+        seen = Counter(i for chosen in Draws(lengths, 1, 0, given).next(8) for i in chosen)
+        assert tuple(seen[i] for i in range(4)) == wanted
 
 
 def test_a_start_is_where_fitting_starts(model: Model) -> None:

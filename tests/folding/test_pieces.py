@@ -86,3 +86,12 @@ def test_a_sentence_asks_for_its_own_facts() -> None:
 @pytest.mark.parametrize("text", ["no names here at all.", "| A | B |\n| C | 2 |", "Prices"])
 def test_what_is_no_sentence_about_a_name_asks_nothing(text: str) -> None:
     assert not [pair for p in pieces(text) for phrase in p.phrases for pair in echoes(p, phrase, random.Random(0))]
+
+
+def test_phrases_end_at_names() -> None:
+    """What stands beside a name is asked for by itself; a number keeps its unit."""
+    (piece,) = pieces("The Orla carries pine timber to Fenn under old flags, 40 metres high.")
+    assert "carries pine timber" in piece.phrases
+    assert "old flags" in piece.phrases
+    assert "40 metres high" in piece.phrases
+    assert not any("Orla" in phrase and phrase != "Orla" for phrase in piece.phrases)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,9 +12,20 @@ import torch
 from talking import talker
 
 from inweights.folding import Examples, Frame, Steps, _teach, made_up, make, pieces, study
-from inweights.folding._facts import facts_of, surprisals
-from inweights.folding._lessons import LEAST_GENERAL, apart, as_examples, general, lessons, only_facts, steps_for_facts
-from inweights.folding._study import Study
+from inweights.folding._facts import Fact, facts_of, surprisals
+from inweights.folding._lessons import (
+    LEAST_GENERAL,
+    REPEATED,
+    STARTS,
+    apart,
+    as_examples,
+    general,
+    lessons,
+    only_facts,
+    steps_for_facts,
+)
+from inweights.folding._make import _about
+from inweights.folding._study import Study, _asked_for, _constructed, _drop, _object
 from inweights.folding._teach import Draft, Lookup, Reader, Studied, greedy, taught
 from inweights.folding._teacher import answer_scores, prompted
 from inweights.models import Model
@@ -103,7 +116,10 @@ def test_sentences_are_taught_in_the_words_of_the_model(monkeypatch: pytest.Monk
     model = talker()
     frame, parts = Frame.of(model, CONTEXT), pieces(CONTEXT)
     made = "The Orla costs £45."
-    replies = {"whole": "It is £45.", "other": "It is £90.", "cut off": "£45 is what the Orla", "phrase": "It is £45."}
+    replies = {
+        "whole": "It is £45.", "other": "It is £90.", "cut off": "£45 is what the Orla",
+        "more": "It is £45 for sailors.", "phrase": "It is £45.",
+    }  # fmt: skip
     drafts = [Draft(f"What does the Orla cost, {name}?", 0, "£45", made) for name in replies]
     drafts[-1] = replace(drafts[-1], answer="£45")
 
@@ -111,15 +127,45 @@ def test_sentences_are_taught_in_the_words_of_the_model(monkeypatch: pytest.Monk
         return tuple(model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def answers(frame: Frame, prompts: Sequence[object], new: Sequence[int]) -> list[tuple[int, ...]]:
-        assert len(prompts) == 3  # the phrase is not asked for
+        assert len(prompts) == 4  # the phrase is not asked for
         ended = {name: (frame.end,) if name != "cut off" else () for name in replies}
-        return [(*ids(text), *ended[name]) for name, text in replies.items()][:3]
+        return [(*ids(text), *ended[name]) for name, text in replies.items()][:4]
 
     monkeypatch.setattr(_teach, "greedy", answers)
     monkeypatch.setattr(_teach, "GAIN", -1e9)  # what random weights make of the answers is another matter
     kept = taught(Reader(frame), parts, facts_of(frame, parts), drafts)
     taught_words = [model.tokenizer.decode(q.answer, skip_special_tokens=True) for q in kept]
-    assert taught_words == ["It is £45.", made, made, "£45"]
+    assert taught_words == ["It is £45.", made, made, made, "£45"]
+
+
+def test_verbs_and_labels_are_not_asked_for() -> None:
+    (piece,) = pieces("The Orla carries timber, has a length of 45 metres and lies at berth 9 in Fenn.")
+    assert _object(piece, "carries timber") == "timber"
+    assert _object(piece, "pine timber") == "pine timber"
+    assert not any(_asked_for(piece, label) for label in ("length", "berth", "carries"))
+    assert all(_asked_for(piece, phrase) for phrase in ("timber", "45", "9", "Fenn", "Orla"))
+
+
+def test_blanks_are_short_and_a_subject_is_told_about_in_its_sentence() -> None:
+    text = "Note that the Orla carries timber and lies in Fenn."
+    parts = pieces(text)
+    drafts = _constructed(parts, [Fact(0, "timber", 9.0)], random.Random(0))
+    assert [d.query.partition('"')[2] for d in drafts if "____" in d.query] == ['The Orla carries ____."']
+    told = {d.query: d.answer for d in drafts if not d.phrase}
+    (orla,) = [answer for query, answer in told.items() if "Orla" in query]
+    (fenn,) = [answer for query, answer in told.items() if "Fenn" in query]
+    assert orla == "The Orla carries timber and lies in Fenn."
+    assert fenn == ""  # the model itself says what it reads about others
+
+
+def test_a_question_for_judging_is_not_studied_with_words_before_it() -> None:
+    parts = pieces(CONTEXT)
+    apart = ("how much does the orla cost",)
+    dropped: Counter[str] = Counter()
+    for start, kept in (("", False), ("Tell me: ", False), ("I forgot the Fenn. ", True)):
+        draft = Draft(f"{start}How much does the Orla cost?", 0, "£45", "The Orla costs £45.")
+        assert _drop(draft, parts, set(apart), apart, dropped) != kept
+    assert dropped == {"kept apart for judging": 2}
 
 
 def test_made_up_values_are_seen() -> None:
@@ -179,7 +225,9 @@ def test_the_plan_of_a_context() -> None:
     assert nothing.facts is None
     plan = lessons(frame, None, studied(10, 4))
     assert plan.facts is not None
-    assert len(plan.facts) == 40 - 10 + LEAST_GENERAL
+    assert len(plan.facts) == 40 - 10 + LEAST_GENERAL["cpu"]
+    assert plan.facts.times == (REPEATED,) * 30 + (1,) * LEAST_GENERAL["cpu"]
+    assert _about("given", studied(10, 4), plan)["constructed"] == 10
     many, few = (steps_for_facts(model, as_examples(frame, studied(n, 8).questions), 16) for n in (100, 20))
     assert many.count > few.count
     assert steps_for_facts(model, plan.facts, 64).rate == pytest.approx(few.rate / 2)
@@ -190,6 +238,7 @@ def test_general_text_has_the_bare_model_as_teacher(model: Model) -> None:
     some = general(frame, 3, seed=0, new=4)
     for i in range(len(some)):
         assert some.prompt_of(i) == (*frame.before, *some.asked[i])
+    assert [start in STARTS for start in some.queries] == [False, True, False]
 
 
 def test_a_model_without_turns_is_asked_in_plain_text() -> None:

@@ -18,6 +18,8 @@ CLAUSE = re.compile(r",\s*(?:and\s+|but\s+)?|\s+and\s+|;\s*")
 LINK = re.compile(r"^(?:which|who|that|also|it|he|she|they)\s+", re.IGNORECASE)
 THAT = re.compile(r"^(?:please\s+)?(?:note|remember|observe|know)\s+that\s+", re.IGNORECASE)
 """What may stand before a sentence and states nothing."""
+ASKED = ("Tell me: {query}", "I would like to know: {query}", "A question: {query}", "Please help me. {query}")
+"""What may stand before a question that people would ask as it is."""
 FRAMES = ("{echo}?", "Complete the sentence: {cut} ...", "Question about {subject}: {echo}?", "I forgot: {echo}?")
 
 
@@ -42,6 +44,18 @@ def clauses(piece: Piece) -> tuple[str, list[str]]:
     return (subject[0].upper() + subject[1:], parts) if subject and parts else ("", [])
 
 
+def unframed(query: str) -> str:
+    """A question without the words of `ASKED` before it."""
+    starts = [frame.removesuffix("{query}") for frame in ASKED]
+    return next((query.removeprefix(start) for start in starts if query.startswith(start)), query)
+
+
+def stating(piece: Piece, word: str) -> str:
+    """The shortest sentence of a piece with a match of `word`: the first clause that has one, or all it states."""
+    subject, parts = clauses(piece)
+    return next((f"{subject} {part}." for part in parts if re.search(word, f"{subject} {part}")), piece.body)
+
+
 def echoes(piece: Piece, phrase: str, rnd: random.Random) -> Iterator[tuple[str, str]]:
     """Questions for a phrase of a sentence, each with the clause as the sentence that answers it.
 
@@ -58,7 +72,9 @@ def echoes(piece: Piece, phrase: str, rnd: random.Random) -> Iterator[tuple[str,
             natural = asking(subject, part, phrase)
             echo, cut = re.sub(word, "what", full, count=1), re.split(word, full, maxsplit=1)[0].strip()
             frames = rnd.sample(FRAMES, 1 if natural else 3)
-            for query in (*natural, *(frame.format(echo=echo, cut=cut, subject=subject) for frame in frames)):
+            again = [rnd.choice(ASKED).format(query=rnd.choice(natural))] if natural else []
+            made = (frame.format(echo=echo, cut=cut, subject=subject) for frame in frames)
+            for query in (*natural, *again, *made):
                 yield query, f"{full}."
     if re.search(word, subject) and parts:
         part = rnd.choice(parts)

@@ -35,6 +35,7 @@ class Examples:
       the whole context; empty if that holds for all.
     - `sure`: whether the answer is right whatever its teacher makes of it, because the question was made from it;
       empty if none is.
+    - `times`: how often each is seen before all have been seen; empty for once.
     """
 
     frame: Frame
@@ -43,6 +44,7 @@ class Examples:
     answers: tuple[tuple[int, ...], ...]
     taught: tuple[tuple[int, ...] | None, ...] = ()
     sure: tuple[bool, ...] = ()
+    times: tuple[int, ...] = ()
 
     def prompt_of(self, i: int) -> tuple[int, ...] | None:
         """What the teacher of an example reads before the answer; `None` for the whole context and the query."""
@@ -50,6 +52,9 @@ class Examples:
 
     def is_sure(self, i: int) -> bool:
         return bool(self.sure) and self.sure[i]
+
+    def times_of(self, i: int) -> int:
+        return self.times[i] if self.times else 1
 
     def some(self, chosen: Sequence[int]) -> Examples:
         """The chosen examples."""
@@ -60,7 +65,12 @@ class Examples:
             tuple(self.answers[i] for i in chosen),
             tuple(self.prompt_of(i) for i in chosen),
             tuple(self.is_sure(i) for i in chosen),
+            tuple(self.times_of(i) for i in chosen),
         )
+
+    def repeated(self, times: int) -> Examples:
+        """The same examples, each seen so often before all of a sum have been seen."""
+        return replace(self, times=(times,) * len(self))
 
     def shortened(self, tokens: int) -> Examples:
         """The same examples with the first tokens of each answer."""
@@ -70,9 +80,10 @@ class Examples:
         """Both, with the frame of the first."""
         taught = [e.prompt_of(i) for e in (self, other) for i in range(len(e))]
         sure = [e.is_sure(i) for e in (self, other) for i in range(len(e))]
+        times = [e.times_of(i) for e in (self, other) for i in range(len(e))]
         return Examples(
             self.frame, self.queries + other.queries, self.asked + other.asked, self.answers + other.answers,
-            tuple(taught), tuple(sure),
+            tuple(taught), tuple(sure), tuple(times),
         )  # fmt: skip
 
     def __len__(self) -> int:

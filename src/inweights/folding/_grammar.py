@@ -48,6 +48,12 @@ PAST = {
     "sent": "send", "sold": "sell", "spent": "spend", "spoke": "speak", "stood": "stand", "taught": "teach",
     "told": "tell", "took": "take", "went": "go", "won": "win", "wore": "wear", "wrote": "write",
 }  # fmt: skip
+PARTICIPLE = {
+    "begun": "begin", "chosen": "choose", "done": "do", "drawn": "draw", "driven": "drive", "flown": "fly",
+    "given": "give", "grown": "grow", "known": "know", "run": "run", "seen": "see", "shown": "show", "sung": "sing",
+    "spoken": "speak", "taken": "take", "worn": "wear", "written": "write",
+}  # fmt: skip
+"""Participles that are no past tense."""
 PRESENT = {"has": "have", "does": "do", "goes": "go"}
 TIME = re.compile(r"\d{1,2}[:.]\d{2}|\d{1,2}\s?[ap]\.?m\.?|noon|midnight", re.IGNORECASE)
 YEAR = re.compile(r"1\d{3}|20\d{2}")
@@ -99,6 +105,20 @@ def _singular(verb: str) -> str:
     if verb.endswith("ies") and len(verb) > 4:
         return verb[:-3] + "y"
     return verb[:-2] if verb.endswith(("ches", "shes", "sses", "xes", "zzes")) else verb[:-1]
+
+
+def active(auxiliary: str, participle: str) -> str:
+    """The active verb of a passive: `is designed` gives `designs`, `was written` `wrote`; or empty."""
+    base = PARTICIPLE.get(participle) or PAST.get(participle)
+    if base is None and not participle.endswith("ed"):
+        return ""
+    base = base or _stem(participle[:-2])
+    if auxiliary in ("was", "were"):
+        return participle if participle not in PARTICIPLE else {b: past for past, b in PAST.items()}.get(base, "")
+    third = {b: third for third, b in PRESENT.items()}.get(base)
+    if third or not base.endswith(("y", "ch", "sh", "ss", "x")) or base[-2:-1] in set("aeiou"):
+        return third or base + "s"
+    return base[:-1] + "ies" if base.endswith("y") else base + "es"
 
 
 def split_subject(sentence: str) -> tuple[str, str]:
@@ -179,3 +199,5 @@ def _forms(p: Predicate, name: str, phrase: str, before: list[str], after: list[
         yield f"what {p.auxiliary} {name} {behind} {pre} {post}"
         if person:
             yield f"who {p.auxiliary} {name} {behind} {pre} {post}"
+        if not p.verb and len(before) == 2 and last == "by" and active(p.auxiliary, before[0]):
+            yield f"{'who' if person else 'what'} {active(p.auxiliary, before[0])} {name} {post}"

@@ -30,9 +30,13 @@ FEW = {"cuda": 64, "cpu": 24}
 SHORT = 24
 """Tokens of their answers that are fitted beside facts: enough to keep the style, and as short as facts are."""
 PASSES = {"cuda": 15, "cpu": 10}
-"""How often each example is seen."""
-GENERAL, LEAST_GENERAL = 0.03, 12
+"""How often each question is seen."""
+REPEATED = 5
+"""How often each question is seen for every plain text: of those, many are wanted, or the few are learned by heart."""
+GENERAL, LEAST_GENERAL = 0.15, {"cuda": 60, "cpu": 320}
 """The share and least number of plain texts that the bare model goes on with as ever."""
+STARTS = ("The", "In", "It was", "A", "When", "He", "She said", "To", "We", "This", "There", "If", "def ", "I")
+"""How plain texts begin that are not questions; half of them begin as questions do."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,12 @@ def lessons(frame: Frame, style: Examples | None, study: Study, seed: int = 0) -
     if len(study.asked) < LEAST:
         return Lessons(style, None, ())
     fitted, held_out = apart(study, seed)
-    facts = as_examples(frame, fitted) + general(frame, max(LEAST_GENERAL, round(GENERAL * len(fitted))), seed)
+    least = LEAST_GENERAL["cuda" if frame.model.device.type == "cuda" else "cpu"]
+    plain = general(frame, max(least, round(GENERAL * len(fitted))), seed)
+    facts = as_examples(frame, fitted).repeated(REPEATED) + plain
     if style is not None:
         some = random.Random(seed).sample(range(len(style)), min(len(style), len(fitted) // MIX))
-        facts = facts + style.some(some).shortened(SHORT)
+        facts = facts + style.some(some).shortened(SHORT).repeated(REPEATED)
     return Lessons(style, facts, held_out)
 
 
@@ -97,10 +103,10 @@ def as_questions(study: Study, held_out: Sequence[Studied]) -> list[Question]:
     return [Question(q.query, q.phrase, passage=study.pieces[q.piece].reads, kind="studied") for q in held_out]
 
 
-def general(frame: Frame, count: int, seed: int, new: int = 24) -> Examples:
+def general(frame: Frame, count: int, seed: int, new: int = 32) -> Examples:
     """Plain text of the bare model's own, without turns, with the bare model as teacher: it shall stay as it is."""
     rnd, tok = random.Random(seed), frame.model.tokenizer
-    starts = [rnd.choice(openers()) for _ in range(count)]
+    starts = [rnd.choice(STARTS if i % 2 else openers()) for i in range(count)]
     asked = [tuple(tok(text, add_special_tokens=False)["input_ids"]) for text in starts]
     answers = sample(
         frame.model.model, frame.before, asked, new=new, temperature=1.0, seed=seed, ends=lambda t: t in frame.ends
@@ -118,7 +124,8 @@ def steps_for_facts(model: Model, examples: Examples, rank: int) -> Steps:
     """
     device = "cuda" if model.device.type == "cuda" else "cpu"
     base = KNOWN[device]
-    count = round(PASSES[device] * len(examples) / base.batch)
+    seen = sum(map(examples.times_of, range(len(examples)))) / REPEATED
+    count = round(PASSES[device] * seen / base.batch)
     width = model.model.get_parameter(f"{linear_modules(model)[0]}.weight").shape[-1]
     slower = min(1.0, (16 / rank) ** 0.5) * min(2.0, (WIDTH / width) ** 1.5)
     return replace(base, count=max(64, min(4000, count)), rate=base.rate * slower)

@@ -288,5 +288,6 @@ def _about(source: str, studied: Study, plan: Lessons) -> dict[str, Any]:
         "coverage": studied.coverage, "named": studied.named, "held_out": len(plan.held_out),
         "taught_by_window": sum(q.taught is not None for q in studied.questions),
         "taught_by_context": sum(q.taught is None for q in studied.questions),
+        "constructed": sum(q.known for q in studied.questions),
         "written": studied.written, "dropped": studied.dropped,
     }  # fmt: skip

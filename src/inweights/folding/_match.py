@@ -123,10 +123,10 @@ def fit(
     A `state` is kept now and then; a fit that was interrupted goes on from it.
     """
     lengths = [len(q) + len(a) for q, a in zip(examples.asked, examples.answers, strict=True)]
-    draws = Draws(lengths, steps.batch, seed)
+    draws = Draws(lengths, steps.batch, seed, examples.times)
     doing = Fit(model, examples, teacher, lora, steps)
     # What each term is for the bare model, over eight batches: one of them, alike in length, is no measure.
-    some = Draws(lengths, steps.batch, seed).next(8)
+    some = Draws(lengths, steps.batch, seed, examples.times).next(8)
     with torch.no_grad():
         results = []
         for chosen in some:

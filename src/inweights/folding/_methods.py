@@ -115,7 +115,8 @@ def solve_updates(
         wait(model)
         begun = time.perf_counter()
         fit(low, examples, teacher, lora, how, seed=seed, state=state, after=lambda k: after(k, how.count))
-        results = lora.updates()
+        kept = 1.0 if results else how.keep
+        results = {name: update * kept for name, update in lora.updates().items()}
         wait(model)
         stepping = time.perf_counter() - begun
     wait(model)

@@ -76,8 +76,12 @@ class Piece:
 
     @cached_property
     def phrases(self) -> tuple[str, ...]:
-        """What it may be asked for: names, numbers, and other runs of content words; no duplicates."""
-        return tuple(dict.fromkeys((*self.marked, *_runs(self.body))))
+        """What it may be asked for: names, numbers, and other runs of content words, which end at a name."""
+        apart = self.body
+        for name in self.marked:
+            if not any(c.isdigit() for c in name):
+                apart = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ; ", apart)
+        return tuple(dict.fromkeys((*self.marked, *_runs(apart))))
 
 
 def pieces(context: str) -> list[Piece]:

@@ -19,6 +19,8 @@ class Steps:
     - `clip`: gradients are cut to this length, 0 leaves them: some prompts have steps with a thousand times the usual.
     - `focus`: the weight of tokens that the student gives more than ½ where the teacher has its likeliest one. Facts
       are few tokens among many: below 1, what is still wrong counts for more.
+    - `keep`: the share of the fitted update that is kept, where it began with none: a little less of it answers the
+      same questions, and moves everything else less.
     - `graph`: replay each step as one CUDA graph, its matrices merged; for a GPU only.
     """
 
@@ -29,6 +31,7 @@ class Steps:
     betas: tuple[float, float] = (0.8, 0.95)
     clip: float = 1.0
     focus: float = 1.0
+    keep: float = 1.0
     graph: bool = False
 
 
@@ -37,7 +40,7 @@ MATCHED = {
     "cuda": Steps(count=108, rate=4e-3, batch=32, graph=True),
 }
 KNOWN = {
-    "cpu": Steps(count=0, rate=2e-3, batch=8, match=0.0, focus=0.3),
+    "cpu": Steps(count=0, rate=2e-3, batch=8, match=0.0, focus=0.3, keep=0.9),
     "cuda": Steps(count=0, rate=2e-3, batch=64, match=0.0, focus=0.3, graph=True),
 }
 """For questions about facts: the answers alone, since a teacher that reads a window has other hidden states."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from inweights.folding._answers import contains
-from inweights.folding._echo import clauses, echoes
+from inweights.folding._echo import THAT, clauses, echoes, stating, unframed
 from inweights.folding._facts import Fact, facts_of
 from inweights.folding._frame import Frame
 from inweights.folding._grammar import is_verbal
@@ -127,7 +127,8 @@ def study(
     - `avoid`: questions that must not be studied, because they are for judging.
     """
     rnd, parts = random.Random(seed), pieces(frame.context)
-    known = [fact for fact in facts_of(frame, parts) if _asked_for(parts[fact.piece], fact.phrase)]
+    known = [replace(fact, phrase=_object(parts[fact.piece], fact.phrase)) for fact in facts_of(frame, parts)]
+    known = [fact for fact in known if _asked_for(parts[fact.piece], fact.phrase)]
     if not known:
         return Study(tuple(parts), (), ())
     reader = Reader(frame, _turn(frame, parts, known, random.Random(seed)))
@@ -159,9 +160,21 @@ def study(
 
 
 def _asked_for(piece: Piece, phrase: str) -> bool:
-    """Whether a phrase can be an answer: not the verb of a clause, and not a title's only words."""
+    """Whether a phrase can be an answer: not the verb of a clause, not a title's only words, and not the label of what
+    follows it (`berth` of `berth 7`, `length` of `length of 9 metres`)."""
+    label = any(
+        re.search(rf"(?<!\w){re.escape(phrase)} (?:of )?{re.escape(m)}(?!\w)", piece.body)
+        for m in piece.marked
+        if phrase not in piece.marked
+    )
     title = len(piece.body.split()) <= TITLE and not any(c.isdigit() for c in piece.body) and not clauses(piece)[1]
-    return not title and not any(is_verbal(clause, phrase) for clause in clauses(piece)[1])
+    return not label and not title and not any(is_verbal(clause, phrase) for clause in clauses(piece)[1])
+
+
+def _object(piece: Piece, phrase: str) -> str:
+    """A phrase without the verb of its clause before it: of `carries timber`, only `timber` is asked for."""
+    first, _, rest = phrase.partition(" ")
+    return rest if rest and any(is_verbal(clause, first) for clause in clauses(piece)[1]) else phrase
 
 
 def _turn(frame: Frame, parts: Sequence[Piece], known: Sequence[Fact], rnd: random.Random) -> str:
@@ -226,8 +239,8 @@ def _constructed(parts: Sequence[Piece], facts: Sequence[Fact], rnd: random.Rand
     """For each fact a blank and what its sentence gives; the cells of tables; and what is said about each name."""
     results: list[Draft] = []
     for fact in facts:
-        body = parts[fact.piece].body
-        blank = re.sub(rf"(?<!\w){re.escape(fact.phrase)}(?!\w)", "____", body, count=1)
+        word = rf"(?<!\w){re.escape(fact.phrase)}(?!\w)"
+        blank = re.sub(word, "____", stating(parts[fact.piece], word), count=1)
         results.append(Draft(rnd.choice(CLOZE).format(text=blank), fact.piece, fact.phrase, fact.phrase))
         results += [
             Draft(query, fact.piece, fact.phrase, answer)
@@ -237,7 +250,8 @@ def _constructed(parts: Sequence[Piece], facts: Sequence[Fact], rnd: random.Rand
         results += [Draft(query, i, cell, cell) for query, cell in piece.cells]
         for name in () if piece.directs else piece.marked:
             if not any(c.isdigit() for c in name):
-                results.append(Draft(rnd.choice(ABOUT).format(name=name), i, ""))
+                answer = THAT.sub("", piece.body) if contains(clauses(piece)[0], name) else ""
+                results.append(Draft(rnd.choice(ABOUT).format(name=name), i, "", answer[:1].upper() + answer[1:]))
     return results
 
 
@@ -251,7 +265,7 @@ def _drop(draft: Draft, parts: Sequence[Piece], taken: set[str], apart: tuple[st
     why = ""
     if not 3 <= len(query.split()) <= 80 or (draft.phrase and query[-1:] not in '?"'):
         why = "not a question"
-    elif any(other.startswith(_plain(query)) for other in apart):
+    elif any(other.startswith(_plain(unframed(query))) for other in apart):
         why = "kept apart for judging"
     elif _plain(query) in taken:
         why = "asked already"

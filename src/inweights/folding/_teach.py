@@ -9,7 +9,7 @@ from inweights.folding._answers import words
 from inweights.folding._facts import Fact
 from inweights.folding._frame import Frame
 from inweights.folding._methods import batch_tokens
-from inweights.folding._pieces import Piece, marked
+from inweights.folding._pieces import SMALL, Piece, marked
 from inweights.folding._teacher import answer_scores
 from inweights.running import sample
 
@@ -124,9 +124,11 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
 
 
 def _as_good(frame: Frame, context: Lookup, draft: Draft, answer: tuple[int, ...]) -> bool:
-    """Whether the model's own answer is whole and names the phrase of the sentence that would be taught instead."""
+    """Whether the model's own answer is whole, names the phrase of the sentence that would be taught instead, and adds
+    nothing: a weak model makes up the rest ("a ship of the sea"), and its student says that of everything."""
     text = frame.model.tokenizer.decode(answer, skip_special_tokens=True)
-    return frame.ended(answer[-1]) and _named(context, draft, (), text) == draft.phrase
+    added = set(words(text)) - set(words(draft.answer)) - set(words(draft.query)) - SMALL
+    return not added and frame.ended(answer[-1]) and _named(context, draft, (), text) == draft.phrase
 
 
 def _named(context: Lookup, draft: Draft, facts: Sequence[str], answer: str) -> str | None:
