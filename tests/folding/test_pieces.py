@@ -95,3 +95,20 @@ def test_phrases_end_at_names() -> None:
     assert "old flags" in piece.phrases
     assert "40 metres high" in piece.phrases
     assert not any("Orla" in phrase and phrase != "Orla" for phrase in piece.phrases)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "wanted"),
+    [
+        ("Dogs ride in the trailer, which carries up to 25 kg.", ("Dogs", ["ride in the trailer"])),
+        ("Repairs are done by Mo Brandt, who works in the yard.", ("Repairs", ["are done by Mo Brandt"])),
+        (
+            "The Nar bridge, which was designed by Ada Holt, has seven arches.",
+            ("The Nar bridge", ["was designed by Ada Holt", "has seven arches"]),
+        ),
+    ],
+)
+def test_a_relative_clause_belongs_to_the_word_before_it(sentence: str, wanted: tuple[str, list[str]]) -> None:
+    """Of the subject it states something only right behind it: anything else would be taught as a fact that is none."""
+    (piece,) = pieces(sentence)
+    assert clauses(piece) == wanted

@@ -10,12 +10,14 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from inweights.folding._grammar import asking, predicate, split_subject
 from inweights.folding._pieces import ROW, Piece
 
 CLAUSE = re.compile(r",\s*(?:and\s+|but\s+)?|\s+and\s+|;\s*")
 LINK = re.compile(r"^(?:which|who|that|also|it|he|she|they)\s+", re.IGNORECASE)
+RELATIVE = re.compile(r"(?:who|whose|which|that|where)\s", re.IGNORECASE)
 THAT = re.compile(r"^(?:please\s+)?(?:note|remember|observe|know)\s+that\s+", re.IGNORECASE)
 """What may stand before a sentence and states nothing."""
 ASKED = ("Tell me: {query}", "I would like to know: {query}", "A question: {query}", "Please help me. {query}")
@@ -27,6 +29,8 @@ def clauses(piece: Piece) -> tuple[str, list[str]]:
     """The subject of a sentence and what the sentence states of it, clause by clause.
 
     The subject ends with the first name, if a verb follows it, or before the first verb. Empty where there is neither.
+    A relative clause belongs to the subject only if it stands right behind it; elsewhere it states something of another
+    word ("You may bring the trailer, which carries 25 kg"), as may what follows it, and both are left out.
     """
     body = THAT.sub("", piece.body.strip().rstrip(".!"))
     if not body or "\n" in body or ROW.match(body):
@@ -34,12 +38,14 @@ def clauses(piece: Piece) -> tuple[str, list[str]]:
     names = [m for m in piece.marked if not any(c.isdigit() for c in m)]
     spot = re.search(rf"{re.escape(names[0])}(?!\w)", body) if names else None
     subject, rest = split_subject(body)
+    subject = re.sub(r",?\s+(?:who|which|that)$", "", subject)
     if spot and spot.start() <= len(body) // 2:
         behind = LINK.sub("", body[spot.end() :].lstrip(", "))
         if predicate(behind) or not subject:
             subject, rest = body[: spot.end()], behind
     plural = subject.endswith("s") and not subject.endswith("'s")
-    parts = [LINK.sub("", part).strip() for part in CLAUSE.split(rest)]
+    first, *more = CLAUSE.split(rest)
+    parts = [LINK.sub("", part).strip() for part in (first, *takewhile(lambda p: not RELATIVE.match(p), more))]
     parts = [part for part in parts if len(part.split()) > 1 and predicate(part, plural)]
     return (subject[0].upper() + subject[1:], parts) if subject and parts else ("", [])
 
