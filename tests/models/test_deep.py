@@ -144,7 +144,7 @@ def test_a_report_has_the_amplification_of_every_block_and_warns(gemma: Any) -> 
     assert naive.warnings == []
     loud = Patch("token", tuple(replace(b, amplification=100.0) for b in naive.blocks), 1, naive.base)
     (warning,) = loud.warnings
-    assert "amplify an error" in warning
+    assert "amplify rounding errors" in warning
     assert "model.layers.0" in warning
 
 

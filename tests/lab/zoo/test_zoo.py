@@ -123,7 +123,7 @@ def test_what_is_not_trained_is_named_with_its_command(tmp_path: Path, monkeypat
 
 
 def test_the_error_for_an_unknown_name_suggests_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"no trained model 'lsa-11': the zoo has .*lsa-1"):
+    with pytest.raises(InputError, match=r"no trained model 'lsa-11'; similar ones are .*lsa-1"):
         find("lsa-11")
 
 
