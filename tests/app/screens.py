@@ -26,6 +26,7 @@ def done(page: Any, screen: str) -> None:
 
 
 def prompt(page: Any) -> None:
+    page.select_option("#prompt-dtype", "float64")
     page.click("text=Turn into weights")
     done(page, "prompt")
     page.focus(".heat-scroll")

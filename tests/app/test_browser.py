@@ -31,6 +31,7 @@ def test_prompt_to_weights(open_page: Any, server: Server) -> None:
     page.fill("#prompt-context", "My name is Bob. I live in Rome. ")
     page.fill("#prompt-query", "Who")
     page.fill("#prompt-new", "4")
+    page.select_option("#prompt-dtype", "float64")
     page.click("text=Turn into weights")
     done(page, "prompt")
     model = iw.load(server.model, dtype="float64")
