@@ -1,4 +1,4 @@
-"""Made-up registers: every fact is said, every question has one right answer, and a seed always gives the same."""
+"""Made-up registers: every fact is stated, every question has one right answer, and a seed always gives the same."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def paraphrases(asked: Asked) -> Iterator[Question]:
     for fact in asked.facts:
         others = asked.others(fact)
         for form in fact.attribute.tests:
-            text = fact.attribute.said(form, fact.subject)
+            text = fact.attribute.filled(form, fact.subject)
             yield Question(text, fact.value, others, asked.passages[fact.key], "paraphrase", *fact.key)
 
 
@@ -53,7 +53,7 @@ def reversals(asked: Asked) -> Iterator[Question]:
     for i, fact in enumerate(f for f in asked.unique() if f.attribute.back):
         form = fact.attribute.back[i % len(fact.attribute.back)]
         others = asked.named(fact, asked.before(fact))
-        text = fact.attribute.said(form, value=fact.value)
+        text = fact.attribute.filled(form, value=fact.value)
         yield Question(text, fact.entity, others, asked.passages[fact.key], "reversed", *fact.key)
 
 
@@ -66,8 +66,8 @@ def two_hops(asked: Asked, chance: Random) -> Iterator[Question]:
     for entity, facts in unique.items():
         known = chance.choice(facts)
         wanted = chance.choice([f for f in asked.facts if f.entity == entity and f is not known])
-        subject = known.attribute.said(known.attribute.having, value=known.value)
-        text = wanted.attribute.said(chance.choice(wanted.attribute.tests), subject)
+        subject = known.attribute.filled(known.attribute.having, value=known.value)
+        text = wanted.attribute.filled(chance.choice(wanted.attribute.tests), subject)
         old = by_key[asked.before(known).entity, wanted.attribute.name].old
         others = tuple(v for v in dict.fromkeys((old, *asked.others(wanted))) if v != wanted.value)
         passage = "\n".join(dict.fromkeys((asked.passages[known.key], asked.passages[wanted.key])))
@@ -109,5 +109,5 @@ def absences(asked: Asked, domain: Domain, strangers: Sequence[str], chance: Ran
         else:
             attribute = list(given.values())[i // 2 % len(given)]
             others = tuple(dict.fromkeys(f.value for f in asked.facts if f.attribute.name == attribute.name))
-            text = attribute.said(chance.choice(attribute.tests), domain.called.format(n=stranger))
+            text = attribute.filled(chance.choice(attribute.tests), domain.called.format(n=stranger))
             yield Question(text, "", others, "", "absent", stranger, attribute.name)

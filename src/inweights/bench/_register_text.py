@@ -29,7 +29,7 @@ class Fact:
     @property
     def shown(self) -> str:
         """The value with its unit."""
-        return self.attribute.said(self.attribute.shown, self.subject, self.value)
+        return self.attribute.filled(self.attribute.shown, self.subject, self.value)
 
 
 Entities = Sequence[Sequence[Fact]]
@@ -76,17 +76,17 @@ def _listed(clauses: Sequence[str]) -> str:
 def _sentences(facts: Sequence[Fact], who: str, chance: Random) -> list[tuple[str, Sequence[Fact]]]:
     """One or two sentences about an entity, each with the facts in it; every one names the entity."""
     facts = chance.sample(facts, len(facts))
-    said = [f.attribute.said(chance.choice(f.attribute.clauses), f.subject, f.value) for f in facts]
+    clauses = [f.attribute.filled(chance.choice(f.attribute.clauses), f.subject, f.value) for f in facts]
     style, subject = chance.choice((0, 0, 0, 1, 2, 3)), facts[0].subject
     if style == 0 or len(facts) < 4:
-        return [(f"{capital(subject)} {_listed(said)}.", facts)]
+        return [(f"{capital(subject)} {_listed(clauses)}.", facts)]
     cut = 3 if style == 1 else 2
     first = {
-        1: f"{capital(subject)} {_listed(said[:cut])}.",
-        2: f"{capital(subject)}, {who} {said[0]}, {said[1]}.",
-        3: f"Note that {subject} {_listed(said[:cut])}.",
+        1: f"{capital(subject)} {_listed(clauses[:cut])}.",
+        2: f"{capital(subject)}, {who} {clauses[0]}, {clauses[1]}.",
+        3: f"Note that {subject} {_listed(clauses[:cut])}.",
     }[style]
-    second = f"{capital(subject)} {_listed(said[cut:])}."
+    second = f"{capital(subject)} {_listed(clauses[cut:])}."
     return [(first, facts[:cut]), (second, facts[cut:])]
 
 
@@ -123,7 +123,7 @@ def _table(entities: Entities) -> tuple[str, Passages]:
 def _faq(entities: Entities, chance: Random) -> tuple[str, Passages]:
     """A question and its short answer for each fact."""
     passages = {
-        f.key: f"Q: {f.attribute.said(chance.choice(f.attribute.asks), f.subject, f.value)}\nA: {capital(f.shown)}."
+        f.key: f"Q: {f.attribute.filled(chance.choice(f.attribute.asks), f.subject, f.value)}\nA: {capital(f.shown)}."
         for facts in entities
         for f in facts
     }

@@ -36,7 +36,7 @@ class Attribute:
     more: tuple[str, ...] = ()
     shown: str = "{v}"
 
-    def said(self, form: str, subject: str = "", value: str = "") -> str:
+    def filled(self, form: str, subject: str = "", value: str = "") -> str:
         """A form with its entity and its value filled in."""
         article = "an" if value[:1] in "aeiou" else "a"
         return form.format(e=subject, v=value, a=article)

@@ -70,17 +70,17 @@ def judged(gap: tuple[float, float, float], sentence: str) -> Finding:
     return Finding(1, verdict, sentence, *gap)
 
 
-def overall(found: dict[str, Finding]) -> Finding:
+def overall(findings: dict[str, Finding]) -> Finding:
     """Hypothesis 1 on this model: the order test alone can contradict it, but overlap and all cosines must agree."""
     names = ("order", "token_overlap", *COSINES)
-    verdicts = {found[name].verdict for name in names}
+    verdicts = {findings[name].verdict for name in names}
     verdict = verdicts.pop() if len(verdicts) == 1 else OPEN
     words = {
         AGAINST: "this model does not learn in context by full-batch gradient descent: all tests agree",
         FOR: "no test tells in-context learning from gradient descent on this model",
         OPEN: "the tests do not agree on this model",
     }[verdict]
-    share = sum(found[name].verdict == AGAINST for name in names) / len(names)
+    share = sum(findings[name].verdict == AGAINST for name in names) / len(names)
     return Finding(1, verdict, words, share, share, share)
 
 

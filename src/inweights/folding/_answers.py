@@ -102,10 +102,10 @@ def answers_right(answer: str, question: Question) -> bool:
     Others that are part of the value (`green` of `sea green`) do not count. Where the document does not say it
     (the value is empty), an answer is right if it says so and offers none of the others.
     """
-    said, wanted = words(answer), words(question.value)
+    given, wanted = words(answer), words(question.value)
     others = [w for w in map(words, question.others) if w and not _within(w, wanted)]
-    right = _within(wanted, said) if wanted else abstains(answer)
-    return right and not any(_within(other, said) for other in others)
+    right = _within(wanted, given) if wanted else abstains(answer)
+    return right and not any(_within(other, given) for other in others)
 
 
 _TEXT = r"(?:text|passage|document|register|context|information|list|table|page|source|record|catalogue|prompt)s?"

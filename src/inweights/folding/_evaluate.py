@@ -277,8 +277,8 @@ def accuracy(
             model.model, before, asked, new=enough, temperature=0.0, seed=0,
             ends=frame.ended,
         )  # fmt: skip
-        said = tok.batch_decode(texts, skip_special_tokens=True)
-        return sum(is_right(t, a, strict=strict) for t, (_, a) in zip(said, answers, strict=True)) / len(answers)
+        given = tok.batch_decode(texts, skip_special_tokens=True)
+        return sum(is_right(t, a, strict=strict) for t, (_, a) in zip(given, answers, strict=True)) / len(answers)
 
     results = {}
     after("answering with the prompt")

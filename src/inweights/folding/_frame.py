@@ -72,12 +72,12 @@ class Frame:
         """As `asked`, in a chat after earlier turns, each with its answer; empty where the template takes no such
         turns, or changes what stands before them."""
         tok = self.model.tokenizer
-        said = [{"role": "system", "content": self.context}]
+        turns = [{"role": "system", "content": self.context}]
         for text, answer in history:
-            said += [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
-        said.append({"role": "user", "content": query})
+            turns += [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
+        turns.append({"role": "user", "content": query})
         try:
-            whole = tok.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+            whole = tok.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         except Exception:  # a template may raise anything
             return ()
         ahead, turn, _ = _cut(tok, self.context)
