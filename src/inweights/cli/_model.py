@@ -139,9 +139,9 @@ def read_texts(context: str, query: str, keep: str = "") -> Texts:
     return Texts(text("--context", context), text("--query", query), text("--keep", keep) if keep else None)
 
 
-def state_form(model: Model, chat: bool, *, turns_by_default: bool = False) -> None:
-    """Prints on standard error whether the texts are turns or plain text, if the model can be asked both ways."""
-    if getattr(model.tokenizer, "chat_template", None) is None:
+def state_form(model: Model, chat: bool, *, turns_by_default: bool = False, quiet: bool) -> None:
+    """Prints on standard error, unless `quiet`, whether texts are turns or plain text, if the model takes both."""
+    if quiet or getattr(model.tokenizer, "chat_template", None) is None:
         return
     form = "the system and user turns of a chat" if chat else "plain text"
     other = ""
@@ -158,8 +158,7 @@ def open_prompt(
     """The prompt that the options describe; states on standard error how it is read, unless `quiet`."""
     from inweights.models import Prompt
 
-    if not quiet:
-        state_form(model, chat)
+    state_form(model, chat, quiet=quiet)
 
     positions: Literal["shifted", "absolute"] = "shifted" if shifted else "absolute"
     return Prompt(model, texts.context, texts.query, keep=texts.keep, chat=chat, positions=positions)

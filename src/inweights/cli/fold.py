@@ -79,8 +79,7 @@ def fold(
         if any(folder.glob("*.json")):
             typer.echo("Resuming the fold that was interrupted: finished stages are read.", err=True)
         loaded = open_model(model, dtype, device, quiet=as_json)
-        if not as_json:
-            state_form(loaded, not plain, turns_by_default=True)
+        state_form(loaded, not plain, turns_by_default=True, quiet=as_json)
         made = make(
             loaded, prompt, calibration=queries, method=method, rank=rank, energy=energy, strength=strength, seed=seed,
             chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, questions=own, folder=folder,
