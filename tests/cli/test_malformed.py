@@ -134,8 +134,12 @@ def test_commands_refuse_malformed_files(command: str, kind: str, run: Run, home
     assert_refused(ended)
     assert str(file) in ended.err
     if kind != "wrong types":  # which has a sentence for each of them
-        lines = [line for line in ended.err.splitlines() if not line.startswith("Device: ")]
+        lines = [line for line in ended.err.splitlines() if not line.startswith(INFORMATION)]
         assert len(lines) == 1
+
+
+INFORMATION = ("Device: ", "Context and query are read as ")
+"""How lines begin that a command prints before its work, and that are no errors."""
 
 
 FOLDERS: dict[str, tuple[tuple[str, ...], dict[str, bytes]]] = {

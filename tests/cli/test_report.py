@@ -72,7 +72,7 @@ def test_a_proof_a_trajectory_and_a_fold_on_one_page(run: Run, tiny: tuple[str, 
                  "--out", tmp_path / "adapter", "--json").out  # fmt: skip
     (tmp_path / "fold.json").write_text(folded)
     ended = run("report", tmp_path, "--json")
-    assert json.loads(ended.out) == {"report": str(tmp_path / "report.html")}
+    assert json.loads(ended.out) == {"report": str(tmp_path / "report.html"), "left_out": []}
     page, values = read(tmp_path), json.loads(proof)
     assert f"{values['max_abs_logit_error']:.1e}" in page.text
     assert "PASS" in page.text
@@ -151,6 +151,20 @@ def test_a_folder_that_no_report_can_be_made_of(
     assert sentence in ended.err
     assert "Traceback" not in ended.err
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_malformed_file_is_left_out_and_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "compare-x.json").write_text(json.dumps(COMPARED))
+    (tmp_path / "broken.json").write_text("{")
+    ended = run("report", tmp_path)
+    assert ended.code == 0
+    assert ended.err.startswith("Left out: ")
+    assert "broken.json" in ended.err
+    assert "contradicted" in read(tmp_path).text
+    (sentence,) = json.loads(run("report", tmp_path, "--json").out)["left_out"]
+    assert "broken.json" in sentence
+    (tmp_path / "compare-x.json").unlink()
+    assert run("report", tmp_path).code == 2
 
 
 def test_a_folder_that_is_not_there(run: Run, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_an_impossible_rank_is_refused(run: Run, folder: str, tmp_path: Path) ->
     args = ("fold", *TEXT, "--model", folder, "--calibration", "8", "--rank", "100000", "--out", str(tmp_path / "x"))
     code, _, err = run(*args)
     assert code == 2
-    assert "`rank` is 100000, but must be from 1 to 32" in err
+    assert "--rank is 100000, but must be from 1 to 32" in err
     assert not (tmp_path / "x").exists()
     with pytest.raises(iw.InputError, match="`rank` is 33"):
         iw.fold(talker(), "Speak like a pirate.", calibration=["Who?"], rank=33)

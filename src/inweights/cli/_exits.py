@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import sys
 import tempfile
@@ -13,6 +14,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
+
+import typer
+import typer.main
 
 from inweights import __version__
 from inweights._errors import InputError, out_of_memory, shown
@@ -48,7 +53,7 @@ def exit_code(app: Callable[[], object]) -> int:
     except BrokenPipeError:
         return _pipe_closed()
     except InputError as error:
-        return _end(str(error), BAD_INPUT)
+        return _end(_with_options(str(error), app), BAD_INPUT)
     except OSError as error:  # e.g. a full disk, or a file where a folder is expected
         where = f" {shown(error.filename, PATH_SHOWN)}" if error.filename else ""
         return _end(f"A file could not be used{where}: {error.strerror or error}.", BAD_INPUT)
@@ -76,6 +81,17 @@ def _called(app: Callable[[], object]) -> int:
             return _end(end.code, 1)
         return end.code or 0
     return 0
+
+
+def _with_options(sentence: str, app: Callable[[], object]) -> str:
+    """An error of the library, which names its argument, with the option of the command: `rank` becomes --rank."""
+    if not isinstance(app, typer.Typer):
+        return sentence
+    command: Any = typer.main.get_command(app)
+    for word in sys.argv[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+    options = {p.name: p.opts[0] for p in command.params if p.opts[0].startswith("--")}
+    return re.sub(r"(?m)^`(\w+)`(?= is )", lambda m: options.get(m[1], m[0]), sentence)
 
 
 def _open_streams() -> None:

@@ -29,7 +29,8 @@ Query = Annotated[str, typer.Option(help="The text after the context: text, or @
 Keep = Annotated[
     str, typer.Option(help="A part of the context that stays in the prompt; it must occur once.", metavar="TEXT")
 ]
-Chat = Annotated[bool, typer.Option("--chat", help="Context is the system turn, query a user turn.")]
+CHAT = "Context is the system turn, query a user turn, as in fold and evaluate; by default both are plain text here."
+Chat = Annotated[bool, typer.Option("--chat", help=CHAT)]
 Shifted = Annotated[
     bool,
     typer.Option(
@@ -45,8 +46,8 @@ Plain = Annotated[
     bool,
     typer.Option(
         "--plain",
-        help="Put prompt and query together as plain text, instead of the system and user turns of the model's chat "
-        "template.",
+        help="Put prompt and query together as plain text, as verify, patch, trace and generate do; by default they "
+        "are the system and user turns of the model's chat template, if it has one.",
     ),
 ]
 Static = Annotated[bool, typer.Option("--static", help="One weight change for the whole query.")]
@@ -138,9 +139,26 @@ def read_texts(context: str, query: str, keep: str = "") -> Texts:
     return Texts(text("--context", context), text("--query", query), text("--keep", keep) if keep else None)
 
 
-def open_prompt(model: Model, texts: Texts, chat: bool = False, shifted: bool = False) -> Prompt:
-    """The prompt that the options describe."""
+def state_form(model: Model, chat: bool, *, turns_by_default: bool = False, quiet: bool) -> None:
+    """Prints on standard error, unless `quiet`, whether texts are turns or plain text, if the model takes both."""
+    if quiet or getattr(model.tokenizer, "chat_template", None) is None:
+        return
+    form = "the system and user turns of a chat" if chat else "plain text"
+    other = ""
+    if chat and turns_by_default:
+        other = "; --plain makes them plain text, as in verify, patch, trace and generate"
+    elif not chat and not turns_by_default:
+        other = "; --chat makes them turns, as in fold and evaluate"
+    typer.echo(f"Context and query are read as {form}{other}.", err=True)
+
+
+def open_prompt(
+    model: Model, texts: Texts, chat: bool = False, shifted: bool = False, *, quiet: bool = False
+) -> Prompt:
+    """The prompt that the options describe; states on standard error how it is read, unless `quiet`."""
     from inweights.models import Prompt
+
+    state_form(model, chat, quiet=quiet)
 
     positions: Literal["shifted", "absolute"] = "shifted" if shifted else "absolute"
     return Prompt(model, texts.context, texts.query, keep=texts.keep, chat=chat, positions=positions)

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inweights.cli._fidelity import fidelity_json, show_fidelity
-from inweights.cli._model import Context, Device, Dtype, ModelName, Plain, Strength, open_model, require_strength, text
+from inweights.cli._model import (
+    Context,
+    Device,
+    Dtype,
+    ModelName,
+    Plain,
+    Strength,
+    open_model,
+    require_strength,
+    state_form,
+    text,
+)
 from inweights.cli._output import Json, Seed, emit, say, table
 from inweights.cli._progress import progress
 
@@ -53,8 +64,8 @@ def evaluate(
     fold *= strength
     # The card of our folds records whether they use chat turns; for other adapters the model decides.
     frame = Frame.of(loaded, prompt, False if plain else card.chat if card.prompt_sha256 else None)
-    known = set(card.calibration.get("seen", ()))
-    overlap = sum(h in known for h in seen(q for q, _ in asked))
+    state_form(loaded, frame.chat, turns_by_default=True, quiet=as_json)
+    overlap = sum(map(set(card.calibration.get("seen", ())).__contains__, seen(q for q, _ in asked)))
     other_prompt = bool(card.prompt_sha256) and card.prompt_sha256 != frame.digest
     if other_prompt and not as_json:
         say("The adapter was folded from another prompt than this context.")

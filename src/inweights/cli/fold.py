@@ -12,7 +12,7 @@ import typer
 
 from inweights._errors import InputError, Problems
 from inweights.cli._fidelity import fidelity_json, show_fidelity
-from inweights.cli._model import Device, ModelName, Plain, Strength, open_model, text, wrong_strength
+from inweights.cli._model import Device, ModelName, Plain, Strength, open_model, state_form, text, wrong_strength
 from inweights.cli._output import Json, Seed, emit, require_new, reserved, say
 from inweights.cli._progress import progress, stages
 
@@ -79,6 +79,7 @@ def fold(
         if any(folder.glob("*.json")):
             typer.echo("Resuming the fold that was interrupted: finished stages are read.", err=True)
         loaded = open_model(model, dtype, device, quiet=as_json)
+        state_form(loaded, not plain, turns_by_default=True, quiet=as_json)
         made = make(
             loaded, prompt, calibration=queries, method=method, rank=rank, energy=energy, strength=strength, seed=seed,
             chat=False if plain else None, embed_prompt=embed_prompt, tests=tests, questions=own, folder=folder,

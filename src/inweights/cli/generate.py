@@ -52,7 +52,7 @@ def generate(
     loaded = open_model(model, dtype, device, quiet=as_json)
     fold = _fold(loaded, adapter, chat) if adapter else None
     chat = chat or (fold is not None and fold.card.chat)  # as the adapter was folded
-    prompt = open_prompt(loaded, texts, chat, shifted)
+    prompt = open_prompt(loaded, texts, chat, shifted, quiet=as_json)
     models.generate_memory(loaded, prompt.ids.shape[1], new_tokens).require(
         models.memory_fixes(loaded.device, "a shorter --context", "fewer --new-tokens", dtype=loaded.dtype)
     )

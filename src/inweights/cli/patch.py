@@ -52,7 +52,7 @@ def patch(
     require_writable("--out", out.parent)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
-    prompt = open_prompt(loaded, texts, chat, shifted)
+    prompt = open_prompt(loaded, texts, chat, shifted, quiet=as_json)
     estimate = require_patch_memory(prompt)
     made = models.patch(prompt, "static" if static else "token")
     proof, warnings = _proved(prompt, made)

@@ -23,8 +23,10 @@ def report(folder: Folder, as_json: Json = False) -> None:
     """Write report.html: one self-contained page of the results in a folder; tables of its figures lie beside it."""
     from inweights.report import write_report
 
-    path = write_report(folder)
+    path, left_out = write_report(folder)
     if as_json:
-        emit({"report": str(path)})
-    else:
-        say(f"Report: {path}")
+        emit({"report": str(path), "left_out": left_out})
+        return
+    for sentence in left_out:
+        typer.echo(f"Left out: {sentence}", err=True)
+    say(f"Report: {path}")

@@ -47,7 +47,7 @@ def trace(
         require_writable("--out", out.parent)
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
-    prompt = open_prompt(loaded, texts, chat, shifted)
+    prompt = open_prompt(loaded, texts, chat, shifted, quiet=as_json)
     models.trace_memory(loaded, prompt.context_tokens, prompt.asked, prompt.folded_tokens).require(
         models.memory_fixes(loaded.device, "a shorter --context or --query", dtype=loaded.dtype)
     )

@@ -48,7 +48,7 @@ def verify(
 
     texts = read_texts(context, query, keep)
     loaded = open_model(model, dtype, device, quiet=as_json)
-    prompt = open_prompt(loaded, texts, chat, shifted)
+    prompt = open_prompt(loaded, texts, chat, shifted, quiet=as_json)
     estimate = require_patch_memory(prompt)
     made = models.load_patch(patch, loaded) if patch else models.patch(prompt, "static" if static else "token")
     proof = models.verify(prompt, made)

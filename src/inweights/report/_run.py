@@ -39,16 +39,21 @@ KNOWN = (
 )
 
 
-def write_report(folder: Path) -> Path:
+def write_report(folder: Path) -> tuple[Path, list[str]]:
     """Writes `report.html` into a folder with results of commands, and the tables of its figures beside it.
 
-    Everything is read and checked before anything is written.
+    Everything is read and checked before anything is written. Files that cannot be used are left out: the page comes
+    with a sentence about each. If no file can be used, that is an error.
     """
     if not folder.is_dir():
         raise InputError(f"DIR is {str(folder)!r}, which is not a folder: name one that has {KNOWN}.")
     require_writable("DIR", folder)
-    parts = _parts(folder)
+    parts, left_out = _parts(folder)
     if not parts:
+        problems = Problems()
+        for sentence in left_out:
+            problems.unless(False, sentence)
+        problems.stop()
         raise InputError(f"There is nothing to report on in {str(folder)!r}: it needs {KNOWN}.")
     for name, (header, rows) in {n: t for part in parts for n, t in part.tables.items()}.items():
         write_csv(folder / name, header, rows)
@@ -58,13 +63,13 @@ def write_report(folder: Path) -> Path:
         [section for part in parts for section in part.sections],
         f"Made by inweights {__version__}, torch {version('torch')}.",
     )
-    return write_atomic(folder / PAGE, text)
+    return write_atomic(folder / PAGE, text), left_out
 
 
-def _parts(folder: Path) -> list[Part]:
-    """The parts of the files of a folder, and of the cards of adapters in it, in the order of `KINDS`; a file that is
-    not what its keys say is an error."""
-    problems, parts, shown = Problems(), list[tuple[int, Part]](), set[str]()
+def _parts(folder: Path) -> tuple[list[Part], list[str]]:
+    """The parts of the files of a folder, and of the cards of adapters in it, in the order of `KINDS`; and a sentence
+    about each file that cannot be read, or is not what its keys say."""
+    left_out, parts, shown = list[str](), list[tuple[int, Part]](), set[str]()
     paths = [*sorted(folder.glob("*.json")), *sorted(folder.glob("*/" + CARD)), *sorted(folder.glob("*.csv"))]
     for path in paths:
         if path.suffix == ".csv" and (path.name.startswith(OWN) or path.stem in shown):
@@ -72,7 +77,7 @@ def _parts(folder: Path) -> list[Part]:
         try:
             ordered = _part(path)
         except InputError as error:
-            problems.unless(False, str(error))
+            left_out.append(str(error))
             continue
         if ordered is not None:
             shown.add(path.stem)
@@ -81,9 +86,8 @@ def _parts(folder: Path) -> list[Part]:
         try:
             parts.append((len(KINDS), results_part(folder.resolve().name, folder)))
         except InputError as error:
-            problems.unless(False, str(error))
-    problems.stop()
-    return [part for _, part in sorted(parts, key=lambda each: each[0])]
+            left_out.append(str(error))
+    return [part for _, part in sorted(parts, key=lambda each: each[0])], left_out
 
 
 def _part(path: Path) -> tuple[int, Part] | None:
