@@ -15,7 +15,7 @@ from inweights._read import read_json
 from inweights.app._jobs import unfinished
 from inweights.app._limits import ChatRequest, FoldRequest, PastTurn
 from inweights.app._worker import Desk, Tell
-from inweights.folding import Frame, Made, load_fold, make, pieces
+from inweights.folding import Draft, Frame, Made, Studied, load_fold, make, pieces
 from inweights.running import sample
 
 SHOWN = 200
@@ -36,9 +36,15 @@ def fold_job(request: FoldRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
         _look(folder, looked, tell)
         tell.progress(stage, done, total)
 
+    def asked_about(some: Sequence[Draft | Studied]) -> None:
+        for what, kind in (("written", Draft), ("kept", Studied)):
+            listed = [{"piece": q.piece, "query": q.query} for q in some if isinstance(q, kind)][:SHOWN]
+            if listed:
+                tell.news(what, questions=listed)
+
     made = make(
         model, request.context, calibration=request.calibration, method=request.method, folder=folder, after=after,
-        held_out=24, report=True,
+        held_out=24, report=True, asked_about=asked_about,
     )  # fmt: skip
     _look(folder, looked, tell)
     if out.is_dir():  # saved before the last stop, but not reported

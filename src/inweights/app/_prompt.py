@@ -29,15 +29,15 @@ def prompt(request: PromptRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
     _require_window(asked, request.new_tokens)
     tell.news("tokens", **_tokens(asked))
     tell.progress("updates, token by token")
-    path = trace(asked)
+    made = patch(asked)
+    desk.last["patch"] = (_key(request), asked, made)
+    path = trace(asked, made=made)
     heat = {
         "tokens": texts(model, _folded_ids(asked)), "layers": path.layers, "norms": rounded(path.norms),
         "totals": rounded(path.totals), "seconds": path.seconds,
     }  # fmt: skip
     tell.news("heat", **heat)
     tell.progress("proof")
-    made = patch(asked)
-    desk.last["patch"] = (_key(request), asked, made)
     proof = verify(asked, made).as_json() | {"warnings": made.warnings, "exact": made.exact, "bytes": made.nbytes}
     proof["blocks"] = [
         {k: row[k] for k in ("block", "rank", "amplification", "exact", "residual")} for row in made.report()

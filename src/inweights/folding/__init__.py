@@ -61,4 +61,6 @@ from inweights.folding._steps import DISTILLED as DISTILLED
 from inweights.folding._steps import Steps as Steps
 from inweights.folding._study import Study as Study
 from inweights.folding._study import study as study
+from inweights.folding._teach import Draft as Draft
+from inweights.folding._teach import Studied as Studied
 from inweights.folding._template import adds_system_turn as adds_system_turn

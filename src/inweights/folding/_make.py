@@ -32,10 +32,12 @@ from inweights.folding._methods import RANK, Solved, require_rank, solve_updates
 from inweights.folding._pieces import pieces
 from inweights.folding._recall import Score, recall
 from inweights.folding._study import Study, study
+from inweights.folding._teach import Draft, Studied
 from inweights.folding._work import Work
 from inweights.models import Model, as_model
 
 After = Callable[[str, int, int], None]
+Asked = Callable[[Sequence[Draft | Studied]], None]
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ def make(
     new: int = 48,
     folder: Path | None = None,
     after: After = lambda stage, done, total: None,
+    asked_about: Asked = lambda some: None,
 ) -> Made:
     """Folds and, if `report`, measures on queries that were not calibrated on; `tests` have right answers.
 
@@ -148,6 +151,7 @@ def make(
       studied. `score` judges the answers.
     - `folder` keeps finished stages and the state of the steps: the same call resumes after an interruption. The
       caller removes it.
+    - `asked_about` is called with the questions about the context as they are made; see `study`.
     """
     start = time.perf_counter()
     model = as_model(model, tokenizer)
@@ -156,7 +160,7 @@ def make(
     frame, quick = (_frame(m, context, chat, calibration) for m in (model, low))
     held_out = held_out if report else 0
     work = Work(folder, _setting(frame, calibration, method, rank, seed, questions, held_out, new))
-    studied = work.stage("study", Study, lambda: _study(quick, method, seed, questions, after))
+    studied = work.stage("study", Study, lambda: _study(quick, method, seed, questions, after, asked_about))
     asked, kept_out, source = work.stage(
         "queries", Generic, lambda: generic_queries(quick, calibration, studied, seed, held_out, new, after)
     )
@@ -218,7 +222,7 @@ def _frame(model: Model, context: str, chat: bool | None, calibration: Calibrati
     return frame if frame.chat or own or chat is False else Frame.of_questions(model, context)
 
 
-def _study(frame: Frame, method: str, seed: int, questions: Sequence[Question], after: After) -> Study:
+def _study(frame: Frame, method: str, seed: int, questions: Sequence[Question], after: After, made: Asked) -> Study:
     """What the context says, if the method can learn it: gradient steps on questions."""
     if method != "match" or not frame.around[0]:
         return Study(tuple(pieces(frame.context)), (), ())
@@ -226,7 +230,7 @@ def _study(frame: Frame, method: str, seed: int, questions: Sequence[Question], 
     after("studying the prompt", 0, 0)
     return study(
         frame, forms=8 if fast else 4, rounds=2, seed=seed, avoid=[q.text for q in questions],
-        after=lambda done, total: after("studying the prompt", done, total),
+        after=lambda done, total: after("studying the prompt", done, total), made=made,
     )  # fmt: skip
 
 

@@ -117,6 +117,7 @@ def study(
     seed: int = 0,
     avoid: Sequence[str] = (),
     after: Callable[[int, int], None] = lambda done, total: None,
+    made: Callable[[Sequence[Draft | Studied]], None] = lambda some: None,
 ) -> Study:
     """Questions about the context of `frame`.
 
@@ -125,6 +126,7 @@ def study(
     - `forms`: how many different questions are wanted for each fact.
     - `rounds`: how often the model is asked for those that are still missing.
     - `avoid`: questions that must not be studied, because they are for judging.
+    - `made`: called with questions as they come: drafts when they are written, and then those that are kept.
     """
     rnd, parts = random.Random(seed), pieces(frame.context)
     known = [replace(fact, phrase=_object(parts[fact.piece], fact.phrase)) for fact in facts_of(frame, parts)]
@@ -150,9 +152,11 @@ def study(
         own = _written(frame, parts, missing, rnd)
         written, new = written + len(own), new + own
         new = [q for q in new if not _drop(q, parts, taken, apart, dropped)]
+        made(new)
         right = taught(reader, parts, known, new)
         dropped["not answered from its piece"] += len(new) - len(right)
         kept += right
+        made(right)
         count.update((q.piece, q.phrase) for q in right if not q.known)
         wrote += sum(not q.known and bool(q.phrase) for q in right)
         after(k + 1, 1 + rounds)

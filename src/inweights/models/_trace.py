@@ -20,7 +20,7 @@ from inweights._draw import Shown, draw_heatmap, heatmap_size, readable
 from inweights._errors import InputError, out_of_memory
 from inweights.models._block_patch import BlockPatch
 from inweights.models._packed import PackedFactors, matrix, packed
-from inweights.models._patch import require_supported
+from inweights.models._patch import Patch, require_supported
 from inweights.models._prompt import Prompt
 from inweights.models._run import goals, solve_patches
 from inweights.models._twin import twins
@@ -71,7 +71,7 @@ class Trace(Shown):
         ]
 
 
-def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Trace:
+def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False, made: Patch | None = None) -> Trace:
     """The trajectory over all prefixes of what the prompt folds.
 
     **Arguments:**
@@ -80,6 +80,8 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Tr
     - `leave_one_out`: instead of prefixes, what each folded token adds when all others are seen: `norms` then holds
       `‖ΔW(all) − ΔW(all but i)‖_F` and `totals` the size of the latter. What other context tokens took from token i
       stays with them.
+    - `made`: the patch of this prompt in token mode, where there is one: the check of the packed passes then needs no
+      run of its own.
 
     **Example:**
 
@@ -100,7 +102,7 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Tr
     blocks = prompt.model.anatomy.blocks
     results: PackedFactors = {}
     if not why:
-        results, why = _packed_if_right(prompt, keeps, piece)
+        results, why = _packed_if_right(prompt, keeps, piece, made)
     if why:
         results, blocks = one_by_one(prompt, keeps)
     net = prompt.model.model
@@ -126,7 +128,7 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False) -> Tr
     )
 
 
-def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int) -> tuple[PackedFactors, str]:
+def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int, made: Patch | None) -> tuple[PackedFactors, str]:
     """The packed factors, unless this model does not take the mask at its word (windows, caches of other kinds): the
     copy that sees everything must be what the model makes of the plain prompt."""
     try:
@@ -135,10 +137,14 @@ def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int) -> tuple[PackedF
         if isinstance(error, InputError) or out_of_memory(error):
             raise
         return {}, (str(error).strip().splitlines() or [type(error).__name__])[0]
-    plain, _ = one_by_one(prompt, keeps[-1:])
-    for mine, other in zip(result["input"], plain["input"], strict=True):
+    net = prompt.model.model
+    if made is None or any(b.inversion for b in made.blocks):  # which may share the work of a norm in another way
+        plain = [u[0] for u, _ in one_by_one(prompt, keeps[-1:])[0]["input"]]
+    else:
+        plain = [_input_factors(net, b.at(prompt.asked - 1))[0] for b in made.blocks]
+    for (mine, _), other in zip(result["input"], plain, strict=True):
         # Written so that NaN counts as a difference.
-        if not float((mine[0][-1] - other[0][0]).norm()) <= 1e-2 * float(other[0][0].norm()):
+        if not float((mine[-1] - other).norm()) <= 1e-2 * float(other.norm()):
             return {}, "its attention does not see just what the mask allows"
     return result, ""
 

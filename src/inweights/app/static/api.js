@@ -41,13 +41,23 @@ export const result = (id) => call(`/api/jobs/${id}/result`);
 export const cancel = (id) => call(`/api/jobs/${id}/cancel`, {});
 export const OVER = ["done", "failed", "cancelled", "interrupted"];
 
+// The news of a job. A browser opens six connections to a server, all tabs together, so that only one tab at a time may
+// hold a request open until there is news; the others ask again and again.
+function news(id, version, since) {
+  const ask = async (lock) => {
+    if (!lock) await pause(300);
+    return call(`/api/jobs/${id}?version=${version}&since=${since}&wait=${lock ? 8 : 0}`);
+  };
+  return navigator.locks ? navigator.locks.request("news", { ifAvailable: true }, ask) : ask(null);
+}
+
 // Calls `onView` with every state of a job and `onNews` with every event, and returns the last state.
 export async function follow(id, onView = () => {}, onNews = () => {}, alive = () => true) {
   let version = -1, since = 0;
   while (alive()) {
     let view;
     try {
-      view = await call(`/api/jobs/${id}?version=${version}&since=${since}&wait=8`);
+      view = await news(id, version, since);
     } catch (error) {
       if (error.status === 404) throw error;
       await pause(1000);

@@ -5,7 +5,8 @@ import { OVER, call, cancel, follow, result, runner, submit } from "./api.js";
 const WHO = ["prompted", "bare", "folded"];
 const READ = { prompted: "the whole prompt", window: "the passage with the answer", retrieved: "passages found by BM25", bare: "nothing", folded: "the fold", random: "control: random updates of equal norms" };
 let shownId = null, history = null, runChat;
-let study = { pieces: [], questions: [], queries: [] };
+const NOTHING = { pieces: [], questions: [], written: [], queries: [] };
+let study = NOTHING;
 
 async function list() {
   const folds = await call("/api/folds").catch(() => []);
@@ -32,10 +33,12 @@ function showProgress(view) {
 }
 
 function showPieces() {
-  const asked = study.pieces.map((_, i) => study.questions.filter((q) => q.piece === i));
+  const of = (questions, i) => questions.filter((q) => q.piece === i).map((q) => q.query);
+  const asked = study.pieces.map((_, i) => [of(study.questions, i), of(study.written, i)]);
+  const checked = study.written.length ? `, ${study.written.length} more being checked` : "";
   fill($("fold-pieces"),
-    study.pieces.length ? el("h3", {}, `${study.pieces.length} pieces, ${study.questions.length} questions about them`) : null,
-    ...study.pieces.map((text, i) => el("details", { open: study.pieces.length < 8 }, el("summary", {}, `${text} (${asked[i].length})`), el("ul", {}, ...asked[i].map((q) => el("li", {}, q.query))))),
+    study.pieces.length ? el("h3", {}, `${study.pieces.length} pieces, ${study.questions.length} questions about them${checked}`) : null,
+    ...study.pieces.map((text, i) => el("details", { open: study.pieces.length < 8 }, el("summary", {}, `${text} (${asked[i][0].length})`), el("ul", {}, ...asked[i][0].map((q) => el("li", {}, q)), ...asked[i][1].map((q) => el("li", { class: "tip" }, q))))),
     study.queries.length ? el("details", {}, el("summary", {}, `${study.queries.length} made-up queries of other kinds`), el("ul", {}, ...study.queries.map((q) => el("li", {}, q)))) : null);
 }
 
@@ -71,13 +74,13 @@ function showReport(id, r) {
     saved ? el("p", { class: "hint" }, `Saved at every request: ${saved.tokens} prompt tokens, ${(saved.kv_bytes / 2 ** 20).toFixed(1)} MiB of keys and values.`) : null,
     shown.length ? el("h3", {}, "Answers side by side") : null,
     ...shown.map((s) => el("details", {}, el("summary", {}, s.question), facts(WHO.filter((w) => w in s).map((w) => [w, s[w]])))));
-  study = { ...study, pieces: r.pieces, questions: r.questions };
+  study = { ...study, pieces: r.pieces, questions: r.questions, written: [] };
   showPieces();
 }
 
 async function open(id) {
   shownId = id;
-  study = { pieces: [], questions: [], queries: [] };
+  study = { ...NOTHING };
   $("fold-view").hidden = false;
   $("fold-chat").hidden = true;
   $("fold-view-title").textContent = `Fold ${id}`;
@@ -85,7 +88,11 @@ async function open(id) {
   showPieces();
   let state = "";
   const view = await follow(id, (v) => { showProgress(v); if (v.state !== state) { state = v.state; list(); } }, (n) => {
-    if (n.what in study) { study[n.what] = n[n.what]; showPieces(); }
+    if (n.what === "written") study.written = n.questions;
+    else if (n.what === "kept") { study.questions = [...study.questions, ...n.questions]; study.written = []; }
+    else if (n.what in study) study[n.what] = n[n.what];
+    if (n.what === "questions") study.written = [];
+    showPieces();
   }, () => shownId === id).catch(() => null);
   if (!view || shownId !== id || view.state !== "done") return;
   showReport(id, await result(id));
