@@ -208,6 +208,21 @@ def studied(count: int, forms: int, known: int = 1) -> Study:
     return Study(parts, (), tuple(questions))
 
 
+def test_questions_are_reported_as_they_are_made() -> None:
+    """First the drafts of a round, then those of them that are kept; watching changes nothing."""
+    frame = Frame.of(talker(), CONTEXT)
+    seen: list[list[Draft | Studied]] = []
+    made = study(frame, forms=1, rounds=1, seed=0, made=lambda some: seen.append(list(some)))
+    assert made == study(frame, forms=1, rounds=1, seed=0)
+    drafts, kept = seen[::2], seen[1::2]
+    assert len(drafts) == len(kept) >= 1
+    for written, right in zip(drafts, kept, strict=True):
+        assert all(isinstance(q, Draft) for q in written)
+        assert {q.query for q in right} <= {q.query for q in written}
+    assert {q.query for q in made.questions} <= {q.query for right in kept for q in right}
+    assert any(kept)
+
+
 def test_what_is_kept_apart_is_not_fitted() -> None:
     fitted, held_out = apart(studied(10, 4), seed=0)
     assert len(held_out) == 10

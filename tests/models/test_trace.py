@@ -95,3 +95,15 @@ def test_smollm2_draws_a_trajectory(smollm2_float32: Model) -> None:
     assert found.tokens[:2] == ["My", "Ġname"]
     assert found.norms.shape == (30, 10)
     assert bool((found.norms > 0).all())
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3"])
+def test_a_patch_of_the_prompt_is_as_good_as_a_run_for_the_check(name: str) -> None:
+    """The same bits as without it; with the patch of another prompt the packed passes are not accepted."""
+    asked = prompt(name)
+    plain, given = trace(asked), trace(asked, made=patch(asked))
+    assert plain.how == given.how == "packed"
+    assert torch.equal(plain.norms, given.norms)
+    assert torch.equal(plain.totals, given.totals)
+    other = Prompt(asked.model, IDS[4:13], IDS[9:12])
+    assert trace(asked, made=patch(other)).how != "packed"
