@@ -58,10 +58,10 @@ def patterns(model: Model, tokens: Tensor) -> Tensor:
     was = net.config._attn_implementation
     net.set_attn_implementation("eager")  # the other implementations do not form the weights
     try:
-        found = net(input_ids=tokens, use_cache=False, output_attentions=True, logits_to_keep=1).attentions
+        measured = net(input_ids=tokens, use_cache=False, output_attentions=True, logits_to_keep=1).attentions
     finally:
         net.set_attn_implementation(was)
-    return torch.stack(found, 1)
+    return torch.stack(measured, 1)
 
 
 @contextmanager

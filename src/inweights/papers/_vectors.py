@@ -89,9 +89,9 @@ def padded(texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
 def states(model: Model, texts: Sequence[Text]) -> Tensor:
     """The residual stream after each block at the last token of each text, `(layers, texts, width)`."""
     last = padded(texts)[1].unsqueeze(1)
-    with block_outputs(model.model, model.anatomy.names, lambda h: pick(h, last)[:, 0]) as found:
+    with block_outputs(model.model, model.anatomy.names, lambda h: pick(h, last)[:, 0]) as measured:
         run_last(model, texts)
-    return torch.stack(found)
+    return torch.stack(measured)
 
 
 def run_with(

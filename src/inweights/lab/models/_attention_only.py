@@ -86,9 +86,9 @@ class AttentionOnlyModel(Learner):
 
     def attention(self, layer: int) -> Attention:
         """A layer, with its type."""
-        found = self.layers[layer]
-        assert isinstance(found, Attention)
-        return found
+        measured = self.layers[layer]
+        assert isinstance(measured, Attention)
+        return measured
 
     @contextmanager
     def ablated(self, *heads: tuple[int, int]) -> Iterator[AttentionOnlyModel]:

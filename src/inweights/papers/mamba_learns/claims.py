@@ -70,9 +70,9 @@ def retrieval(trial: Trial) -> Measurement:
     Settings: 6 pairs of vectors of 4 dimensions, two queries; 26,000 to 32,000 parameters, 100 steps of 64 prompts
     (full: 300), for the transformer four times as many, which takes as long.
     """
-    found = errors(trial, "retrieval", "transformer", "mamba", "hybrid")
-    behind = [found[name] - found["transformer"] for name in ("mamba", "hybrid")]
-    return Measurement({"behind": (behind[0], behind[1])}, reported=found)
+    measured = errors(trial, "retrieval", "transformer", "mamba", "hybrid")
+    behind = [measured[name] - measured["transformer"] for name in ("mamba", "hybrid")]
+    return Measurement({"behind": (behind[0], behind[1])}, reported=measured)
 
 
 @claim("park-parity", PARK, "Abstract and Section 4, sparse parity", cost=(60, 250))
@@ -88,11 +88,11 @@ def parity(trial: Trial) -> Measurement:
     Settings: the product of 2 of 4 signs; 26,000 to 33,000 parameters, 100 steps of 64 prompts (full: 400), for the
     transformers and the LSTM four times as many, which takes as long.
     """
-    found = errors(trial, "parity", "transformer", "mamba", "wider transformer", "lstm", steps=(100, 400))
-    ratios = {name: value / found["transformer"] for name, value in found.items()}
+    measured = errors(trial, "parity", "transformer", "mamba", "wider transformer", "lstm", steps=(100, 400))
+    ratios = {name: value / measured["transformer"] for name, value in measured.items()}
     return Measurement(
         {"against_transformer": (ratios["mamba"], ratios["wider transformer"])},
-        reported=found,
+        reported=measured,
         rivals={"against_transformer": ratios["lstm"]},
     )
 
@@ -110,11 +110,11 @@ def regression(trial: Trial) -> Measurement:
 
     Precondition: both have learned: their errors are below half of that of always answering 0.
     """
-    found = errors(trial, "linear", "transformer", "mamba", steps=(50, 300))
-    trial.require(max(found.values()) < 0.5, f"one of them has not learned: {found}")
+    measured = errors(trial, "linear", "transformer", "mamba", steps=(50, 300))
+    trial.require(max(measured.values()) < 0.5, f"one of them has not learned: {measured}")
     other = errors(trial, "retrieval", "transformer", "mamba", steps=(50, 300))
-    ratios = [line["mamba"] / line["transformer"] for line in (found, other)]
-    return Measurement({"against_transformer": (ratios[0], ratios[1])}, reported=found)
+    ratios = [line["mamba"] / line["transformer"] for line in (measured, other)]
+    return Measurement({"against_transformer": (ratios[0], ratios[1])}, reported=measured)
 
 
 @claim("park-outliers", PARK, "Section 4, orthogonal outliers", cost=(60, 300))
@@ -131,11 +131,11 @@ def outliers(trial: Trial) -> Measurement:
 
     Precondition: Mamba has learned: its error is below that of always answering 0 by a tenth.
     """
-    found = errors(trial, "outliers", "transformer", "mamba", steps=(50, 260))
-    trial.require(found["mamba"] < 0.9, f"Mamba has not learned: {found}")
+    measured = errors(trial, "outliers", "transformer", "mamba", steps=(50, 260))
+    trial.require(measured["mamba"] < 0.9, f"Mamba has not learned: {measured}")
     other = errors(trial, "linear", "transformer", "mamba", steps=(50, 260))
-    ratios = [line["mamba"] / line["transformer"] for line in (found, other)]
-    return Measurement({"against_transformer": (ratios[0], ratios[1])}, reported=found)
+    ratios = [line["mamba"] / line["transformer"] for line in (measured, other)]
+    return Measurement({"against_transformer": (ratios[0], ratios[1])}, reported=measured)
 
 
 @claim("park-hybrid", PARK, "Section 5, MambaFormer", cost=(60, 215))
@@ -154,9 +154,9 @@ def hybrid(trial: Trial) -> Measurement:
     excess: dict[str, list[float]] = {}
     reported = {}
     for task in ("retrieval", "parity"):
-        found = errors(trial, task, "transformer", "mamba", "hybrid", steps=(60, 240))
-        best = min(found["transformer"], found["mamba"])
-        for name, value in found.items():
+        measured = errors(trial, task, "transformer", "mamba", "hybrid", steps=(60, 240))
+        best = min(measured["transformer"], measured["mamba"])
+        for name, value in measured.items():
             excess.setdefault(name, []).append(value - best)
             reported[f"{name}, {task}"] = value
     largest = {name: max(values) for name, values in excess.items()}

@@ -123,9 +123,9 @@ def left_over(context: Context, wanted: Tensor, begin: Descent, *, momentum: boo
 
     results = []
     for second in seconds:
-        found = [begin.eta[:own].clone().requires_grad_(), second[:own].clone().requires_grad_()]
-        _searched(found, partial(missed, *found))
-        results.append(missed(*found).item())
+        measured = [begin.eta[:own].clone().requires_grad_(), second[:own].clone().requires_grad_()]
+        _searched(measured, partial(missed, *measured))
+        results.append(missed(*measured).item())
     return max(min(r for r in results if math.isfinite(r)), 1e-9)  # below this all is rounding
 
 

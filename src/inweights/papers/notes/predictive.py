@@ -137,15 +137,15 @@ def uncertainty(trial: Trial) -> Measurement:
 
     Settings: the decoder of `note-predictive`; the query is a unit vector; 512 prompts (full: 2,048).
     """
-    model, found = distribution_model(trial), []
+    model, measured = distribution_model(trial), []
     for n in LENGTHS:
         sample = Linear(dims=DIMS, noise=NOISE).sample(trial.draw(trial.size(512, 2048), 100 + n), n + 1)
         xs = sample.xs.clone()
         xs[:, -1] = torch.eye(DIMS)[0]
         sample = sample._replace(xs=xs)
         (own, exact), (other, _) = laws(model, sample), laws(model, exchanged(sample))
-        found.append([float(spearmanr(law.variance, exact.variance).statistic) for law in (own, other)])
-    value, control = (fmean(column) for column in zip(*found, strict=True))
+        measured.append([float(spearmanr(law.variance, exact.variance).statistic) for law in (own, other)])
+    value, control = (fmean(column) for column in zip(*measured, strict=True))
     return Measurement({"rank_correlation": (value, control)})
 
 

@@ -48,8 +48,8 @@ def lab_labels(trial: Trial) -> Measurement:
     kinds = {"flipped": -sample.hidden["clean"], "random": own, "novel": apart.ys.sign() * DIMS**0.5}
     inputs = {"flipped": sample.xs, "random": sample.xs, "novel": apart.xs}
     model, recogniser = trial.trained("depth-8"), DiscreteMMSE(pool=pool.weights(), noise=pool.noise)
-    found, control = (
+    measured, control = (
         {name: unlike_least_squares(each, inputs[name], ys) for name, ys in kinds.items()}
         for each in (model, recogniser)
     )
-    return Measurement({"distance": (max(found.values()), min(control.values()))}, reported=found)
+    return Measurement({"distance": (max(measured.values()), min(control.values()))}, reported=measured)

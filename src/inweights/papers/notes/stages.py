@@ -117,10 +117,10 @@ def lens(task: Task, queries: range) -> list[float]:
     """The accuracy of the answers that the model's own head reads after each layer, with demonstrations."""
     net = cast(Any, task.model.model)
     prefix = task.shown.prefix(range(SHOWN))
-    found = last_states(task.model, [(*prefix, *task.shown.queries[i]) for i in queries])
+    measured = last_states(task.model, [(*prefix, *task.shown.queries[i]) for i in queries])
     head, right = net.get_output_embeddings(), task.shown.right[list(queries)]
     with torch.no_grad():
-        return [accuracy(head(net.model.norm(h)), right) for h in found]
+        return [accuracy(head(net.model.norm(h)), right) for h in measured]
 
 
 def stage_layers(trial: Trial, model: Model) -> tuple[list[float], float]:

@@ -179,7 +179,7 @@ def one_penalty(trial: Trial) -> Measurement:
 
     Settings: d = 20, w from N(0, I/d), labels of queries with noise, as in the paper; 16,384 prompts (full: 131,072).
     """
-    found = {}
+    measured = {}
     for level, other, name in ((0.1, 0.5, "low_noise"), (0.5, 0.1, "high_noise")):
         task, count = MixedNoise(dims=20, levels=(level,)), trial.size(16384, 131072)
         errors: dict[float, list[Tensor]] = {level: [], other: []}
@@ -188,8 +188,8 @@ def one_penalty(trial: Trial) -> Measurement:
             for noise, into in errors.items():
                 answers = Ridge(penalty=20 * noise**2).predict_prefixes(sample.xs, sample.ys)[:, -1]
                 into.append((answers - sample.ys[:, -1]).square())
-        found[name] = (float(torch.cat(errors[level]).mean()), float(torch.cat(errors[other]).mean()))
-    return Measurement(found, reported={"paper, noise 0.1": 0.115, "paper, noise 0.5": 0.647})
+        measured[name] = (float(torch.cat(errors[level]).mean()), float(torch.cat(errors[other]).mean()))
+    return Measurement(measured, reported={"paper, noise 0.1": 0.115, "paper, noise 0.5": 0.647})
 
 
 @claim("bai-both-noises", BAI, "Section 6, Figure 4b", needs=("mixed-noise-short",), cost=(10, 40))
@@ -204,7 +204,7 @@ def both_noises(trial: Trial) -> Measurement:
     Settings: `mixed-noise-short`, d = 8, 8 examples, an encoder with ReLU attention of 6 layers of width 48 (the paper:
     d = 20, 20 examples, 12 layers of width 64); labels of queries with noise. 2,048 prompts (full: 16,384).
     """
-    model, found, reported = trial.trained("mixed-noise-short"), {}, {}
+    model, measured, reported = trial.trained("mixed-noise-short"), {}, {}
     for level, other, name in ((0.1, 0.5, "low_noise"), (0.5, 0.1, "high_noise")):
         sample = MixedNoise(dims=8, levels=(level,)).sample(trial.draw(trial.size(2048, 16384)), 9)
         with torch.no_grad():
@@ -212,9 +212,9 @@ def both_noises(trial: Trial) -> Measurement:
         best = bayes(Sample(sample.xs.double(), sample.ys.double(), {}), MixedNoise().levels)
         ridges = [Ridge(penalty=8 * s**2).predict_prefixes(sample.xs, sample.ys)[:, -1] for s in (level, other)]
         errors = [float((a - sample.ys[:, -1]).square().mean()) for a in (own, best, *ridges)]
-        found[name] = (errors[0] / errors[1], errors[3] / errors[1])
+        measured[name] = (errors[0] / errors[1], errors[3] / errors[1])
         reported[f"over ridge regression, noise {level:g}"] = errors[0] / errors[2]
-    return Measurement(found, reported=reported)
+    return Measurement(measured, reported=reported)
 
 
 @claim("bai-near-bayes", BAI, "Theorem 17", cost=(15, 60))

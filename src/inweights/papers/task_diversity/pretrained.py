@@ -83,9 +83,9 @@ def few(trial: Trial) -> Measurement:
     width 32, one token for each point, 800 steps of 64 prompts by Adam (full: 3,000; the paper: 8 layers of width 128,
     500,000 of 256); trained on labels of queries without noise. 2,048 prompts (full: 8,192).
     """
-    found = answers(trial, both(trial), fresh=True)
-    value, control = (found.apart(name, "dmmse") / found.apart(name, "ridge") for name in ("few", "many"))
-    reported = {f"{a} from {b}": found.apart(a, b) for a in ("few", "many") for b in ("dmmse", "ridge")}
+    measured = answers(trial, both(trial), fresh=True)
+    value, control = (measured.apart(name, "dmmse") / measured.apart(name, "ridge") for name in ("few", "many"))
+    reported = {f"{a} from {b}": measured.apart(a, b) for a in ("few", "many") for b in ("dmmse", "ridge")}
     return Measurement({"nearer": (value, control)}, reported=reported)
 
 
@@ -99,10 +99,10 @@ def own_tasks(trial: Trial) -> Measurement:
 
     Settings: those of `raventos-few`, on tasks of the pool.
     """
-    found = answers(trial, both(trial), fresh=False)
-    value, control = (found.error(name) / found.error("ridge") for name in ("few", "many"))
+    measured = answers(trial, both(trial), fresh=False)
+    value, control = (measured.error(name) / measured.error("ridge") for name in ("few", "many"))
     return Measurement(
-        {"against_ridge": (value, control)}, reported={"dMMSE": found.error("dmmse") / found.error("ridge")}
+        {"against_ridge": (value, control)}, reported={"dMMSE": measured.error("dmmse") / measured.error("ridge")}
     )
 
 
@@ -118,10 +118,11 @@ def new_tasks(trial: Trial) -> Measurement:
 
     Settings: those of `raventos-few`; many are new tasks for every prompt.
     """
-    found = answers(trial, both(trial), fresh=True)
-    one, other = (found.error(name) / found.error("ridge") for name in ("few", "many"))
+    measured = answers(trial, both(trial), fresh=True)
+    one, other = (measured.error(name) / measured.error("ridge") for name in ("few", "many"))
     return Measurement(
-        {"few": (one, other), "many": (other, one)}, reported={"dMMSE": found.error("dmmse") / found.error("ridge")}
+        {"few": (one, other), "many": (other, one)},
+        reported={"dMMSE": measured.error("dmmse") / measured.error("ridge")},
     )
 
 
@@ -138,10 +139,10 @@ def longer(trial: Trial) -> Measurement:
     Settings: those of `raventos-few`; the shorter training has its own schedule.
     """
     early = {f"{name} early": pretrained(trial, few=name == "few", part=0.25) for name in ("few", "many")}
-    found = answers(trial, both(trial) | early, fresh=True)
+    measured = answers(trial, both(trial) | early, fresh=True)
 
     def moved(name: str, estimator: str) -> float:
-        return found.apart(name, estimator) / found.apart(f"{name} early", estimator)
+        return measured.apart(name, estimator) / measured.apart(f"{name} early", estimator)
 
     control = moved("many", "dmmse")
     return Measurement({"below": (moved("few", "dmmse"), control), "above": (moved("many", "ridge"), control)})

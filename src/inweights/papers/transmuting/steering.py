@@ -48,14 +48,14 @@ def vectors(task: Task, queries: range) -> Vectors:
 
 def attended(task: Task, text: Text) -> Tensor:
     """What attention adds at the last token of a text, `(layers, width)`."""
-    found: list[Tensor] = []
+    measured: list[Tensor] = []
 
     def note(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> None:
-        found.append(out[0, -1])
+        measured.append(out[0, -1])
 
     with hooked(after=[(block.self_attn.o_proj, note) for block in blocks(task.model)]):
         run_last(task.model, [text])
-    return torch.stack(found)
+    return torch.stack(measured)
 
 
 def alike(one: Tensor, other: Tensor) -> Tensor:
