@@ -168,7 +168,7 @@ def test_training_again_does_nothing(trained: Path, lab: Lab) -> None:
         (("train", "linear-5", "--set", "model.kind=decodre"), "There is no model 'decodre'; did you mean decoder"),
         (("train", "linear-5", "--set", "model.layer=3"), "did you mean layers"),
         (("train", "linear-5", "--set", "steps"), "write key=value"),
-        (("train", "linear-5", "--device", "tpu"), "`device` is 'tpu', but must be auto, cpu, cuda"),
+        (("train", "linear-5", "--device", "tpu"), "--device is 'tpu', but must be auto, cpu, cuda"),
         (("train", "no.toml"), "There is no file 'no.toml'"),
         (("eval", "linear-21"), "There is no trained model 'linear-21'"),
     ],
