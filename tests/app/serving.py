@@ -8,9 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import psutil
 
 TOKEN = "a-token-for-all-tests"
 OVER = ("done", "failed", "cancelled", "interrupted")
@@ -61,6 +65,16 @@ class Server:
         self.process.wait(20)
         assert self.process.stdout is not None
         self.process.stdout.close()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The worker does nothing inside; the server answers."""
+        (worker,) = psutil.Process(self.process.pid).children()
+        worker.suspend()
+        try:
+            yield
+        finally:
+            worker.resume()
 
     @property
     def address(self) -> str:
