@@ -19,8 +19,8 @@ from inweights.ledger._trial import UnmetError
 from inweights.models import patch, verify
 from inweights.models._block_patch import BlockPatch
 from inweights.models._patch import Patch
-from inweights.papers._found_changes import run, smallest, trained
 from inweights.papers._random_blocks import TOKENS, block_and_prompts
+from inweights.papers._smallest_changes import run, smallest, trained
 from inweights.papers.learning_without_training import claims as exact
 from inweights.papers.learning_without_training import dynamics, experiments, limits, smollm2
 from inweights.papers.learning_without_training.dynamics import (

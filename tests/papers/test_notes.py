@@ -15,8 +15,8 @@ from inweights.lab.tasks import Linear, Sample
 from inweights.ledger import CLAIMS, Trial, Verdict
 from inweights.ledger._judge import Judged
 from inweights.ledger._trial import UnmetError
-from inweights.papers._found_changes import smallest
 from inweights.papers._random_blocks import block_and_prompts
+from inweights.papers._smallest_changes import smallest
 from inweights.papers.learning_without_training.dynamics import descent_error, peeling_error, token_factors
 from inweights.papers.notes import claims as notes
 from inweights.papers.notes import encoder as notes_encoder

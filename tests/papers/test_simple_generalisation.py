@@ -11,7 +11,7 @@ from torch import Tensor
 
 from inweights.ledger import CLAIMS, Trial, Verdict
 from inweights.ledger._judge import Judged
-from inweights.papers._found_changes import smallest
+from inweights.papers._smallest_changes import smallest
 from inweights.papers.simple_generalisation import _stack
 from inweights.papers.simple_generalisation import claims as simple_generalisation
 from inweights.theory import Changes, Update

@@ -20,7 +20,7 @@ from inweights.papers.transmuting import _algorithm
 from inweights.papers.transmuting import smollm2 as on_model
 from inweights.papers.transmuting._algorithm import Convention, transmuted
 from inweights.papers.transmuting._thoughts import Few, fitted, randomised, recovered, right, share
-from inweights.papers.transmuting._words import PAST, Task, arithmetic, by_examples, numbers, told_to
+from inweights.papers.transmuting._words import PAST, Task, arithmetic, by_examples, instruction_to, numbers
 from inweights.papers.transmuting.claims import mean_of_patches, thought_matrix, tokens
 
 
@@ -188,16 +188,16 @@ def test_an_instruction_without_gain_is_reported(echo: Task) -> None:
 
 
 @pytest.fixture
-def told(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> on_model.Told:
+def instructed(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> on_model.Instructed:
     """A task used by the claims on words in place of theirs, with the prompted model's answers as correct ones."""
     other = replace(echo, context="Something else, of no use.\n")
-    told = on_model.Told.of(model, echo, other)
-    columns = told.unpatched()
-    monkeypatch.setattr(on_model, "_words", lambda trial: (told, columns))
-    return told
+    instructed = on_model.Instructed.of(model, echo, other)
+    columns = instructed.unpatched()
+    monkeypatch.setattr(on_model, "_words", lambda trial: (instructed, columns))
+    return instructed
 
 
-def test_claims_on_words_measure_the_quantities_of_their_criteria(told: on_model.Told) -> None:
+def test_claims_on_words_measure_the_quantities_of_their_criteria(instructed: on_model.Instructed) -> None:
     """A tiny model, asked again what its patches were made with: fitted ones recover more than those of another
     context; both parts do more than one, and than one and noise."""
     found = {id: CLAIMS[id].measure(Trial(0)) for id in ("mazzawi-as-written", "mazzawi-words", "mazzawi-both-parts")}
@@ -226,7 +226,7 @@ def test_arithmetic_is_not_run_where_the_model_cannot(model: Model, monkeypatch:
     assert len(numbers("sum", on_model.QUERIES)) == on_model.QUERIES  # all that can be drawn
     with pytest.raises(ValueError, match="larger than population"):
         numbers("sum", on_model.QUERIES + 1)
-    context = told_to("sum")
+    context = instruction_to("sum")
     assert context == "Sum numbers.\n"
     monkeypatch.setattr(on_model, "gained", lambda model, name: tuple(numbers(name, 30)))
     found = CLAIMS["mazzawi-arithmetic"].measure(Trial(0))

@@ -42,10 +42,10 @@ function open(claim) {
 
 function show() {
   const [paper, stratum, word, search] = ["paper", "stratum", "verdict", "search"].map((n) => $(`ledger-${n}`).value);
-  const found = claims.filter((c) => (!paper || c.paper === paper) && (!stratum || c.stratum === stratum) && (!word || (c.last?.verdict ?? "none") === word)
+  const listed = claims.filter((c) => (!paper || c.paper === paper) && (!stratum || c.stratum === stratum) && (!word || (c.last?.verdict ?? "none") === word)
     && `${c.id} ${c.sentence}`.toLowerCase().includes(search.toLowerCase()));
-  fill($("ledger-table").tBodies[0], ...found.map((c) => el("tr", {}, el("td", {}, el("button", { type: "button", class: "link", onclick: () => open(c) }, c.id)), el("td", {}, verdict(c.last?.verdict)), el("td", {}, c.stratum), el("td", {}, c.sentence))));
-  $("ledger-shown").textContent = `${found.length} of ${claims.length}`;
+  fill($("ledger-table").tBodies[0], ...listed.map((c) => el("tr", {}, el("td", {}, el("button", { type: "button", class: "link", onclick: () => open(c) }, c.id)), el("td", {}, verdict(c.last?.verdict)), el("td", {}, c.stratum), el("td", {}, c.sentence))));
+  $("ledger-shown").textContent = `${listed.length} of ${claims.length}`;
 }
 
 export async function start() {

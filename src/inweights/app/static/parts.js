@@ -3,8 +3,8 @@ import { el } from "./dom.js";
 
 export function splitParts(text) {
   const lined = text.trim().includes("\n");
-  const found = text.match(lined ? /[^\n]*\n+|[^\n]+$/g : /[^.!?]*[.!?]+\s*|[^.!?]+$/g) ?? [];
-  return found.filter((t) => t.trim()).map((t) => ({ text: /\s$/.test(t) || found.length === 1 ? t : `${t}${lined ? "\n" : " "}`, on: true }));
+  const split = text.match(lined ? /[^\n]*\n+|[^\n]+$/g : /[^.!?]*[.!?]+\s*|[^.!?]+$/g) ?? [];
+  return split.filter((t) => t.trim()).map((t) => ({ text: /\s$/.test(t) || split.length === 1 ? t : `${t}${lined ? "\n" : " "}`, on: true }));
 }
 
 // Draws the list; `changed` is called with the new parts after a switch or a move.

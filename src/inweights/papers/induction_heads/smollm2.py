@@ -27,7 +27,7 @@ COMMON, RARE = 1000, 20000
 TASKS = ("past-tense", "plurals")
 
 
-class Found(NamedTuple):
+class Measured(NamedTuple):
     """SmolLM2, its scores on some sequences, by which heads are chosen, and other sequences to measure on."""
 
     model: Model
@@ -37,12 +37,12 @@ class Found(NamedTuple):
 
 
 @cache
-def found(trial: Trial) -> Found:
+def measured(trial: Trial) -> Measured:
     """Scores of all heads, `(layers, heads)`, and repeated tokens that they were not measured on."""
     model, generator = trial.language_model("float32"), trial.generator()
     choosing, tokens = (sequences(model, COPIES, trial.size(2, 8), generator) for _ in range(2))
     seen = patterns(model, choosing)
-    return Found(model, scored(seen, choosing), previous_token(seen[..., 1:, 1:]), tokens)
+    return Measured(model, scored(seen, choosing), previous_token(seen[..., 1:, 1:]), tokens)
 
 
 def sequences(model: Model, copies: int, rows: int, generator: torch.Generator) -> Tensor:
@@ -85,7 +85,7 @@ def heads(trial: Trial) -> Measurement:
 
     Precondition: none: a model without such heads would fail.
     """
-    model, prefix, _, tokens = found(trial)
+    model, prefix, _, tokens = measured(trial)
     (head,) = top(prefix, 1)
     once = sequences(model, 1, len(tokens) * COPIES, trial.generator())[:, 1:].reshape(len(tokens), -1)
     seen, plain = patterns(model, tokens), patterns(model, torch.cat([tokens[:, :1], once], 1))
@@ -113,7 +113,7 @@ def copies(trial: Trial) -> Measurement:
 
     Precondition: a head has a prefix-matching score of at least 0.3.
     """
-    model, prefix, _, tokens = found(trial)
+    model, prefix, _, tokens = measured(trial)
     formed(trial, prefix)
     chosen = top(prefix, HEADS)
     scores = copy_scores(model, tokens[:, : LENGTH + 1])
@@ -149,7 +149,7 @@ def ablation(trial: Trial) -> Measurement:
 
     Precondition: a head has a prefix-matching score of at least 0.3, and repetition gains at least one nat.
     """
-    model, prefix, _, tokens = found(trial)
+    model, prefix, _, tokens = measured(trial)
     formed(trial, prefix)
     whole, generator = copied(model, tokens), trial.generator()
     trial.require(whole >= 1, f"repetition gains too little: {whole:.2f} nats")
@@ -178,7 +178,7 @@ def composition(trial: Trial) -> Measurement:
 
     Precondition: a head has a prefix-matching score of at least 0.3.
     """
-    model, prefix, previous, tokens = found(trial)
+    model, prefix, previous, tokens = measured(trial)
     formed(trial, prefix)
     chosen, generator = top(prefix, HEADS), trial.generator()
     below = previous.clone()
@@ -221,23 +221,23 @@ def few_shot(trial: Trial) -> Measurement:
 
     Precondition: accuracy is at least 0.2 higher with demonstrations than without.
     """
-    model, prefix, _, _ = found(trial)
+    model, prefix, _, _ = measured(trial)
     formed(trial, prefix)
     try:
         shown = shots(model, TASKS[trial.seed % 2], 8, trial.size(8, 24), trial.seed)
     except InputError as error:  # the data set is not there
         raise NotHereError(str(error)) from error
 
-    def told() -> tuple[Tensor, Tensor]:
+    def predictions() -> tuple[Tensor, Tensor]:
         return in_context(model, shown, torch.arange(8).unsqueeze(0))[0], zero_shot(model, shown)
 
-    accuracy = [float((logp.argmax(1) == shown.right).double().mean()) for logp in told()]
+    accuracy = [float((logp.argmax(1) == shown.right).double().mean()) for logp in predictions()]
     trial.require(
         accuracy[0] - accuracy[1] >= LEAST, f"demonstrations gain too little: {accuracy[0] - accuracy[1]:.0%}"
     )
 
     def gain() -> float:
-        icl, bare = (logp.gather(1, shown.right.unsqueeze(1)).mean().item() for logp in told())
+        icl, bare = (logp.gather(1, shown.right.unsqueeze(1)).mean().item() for logp in predictions())
         return icl - bare
 
     chosen, whole, generator = top(prefix, HEADS), gain(), trial.generator()

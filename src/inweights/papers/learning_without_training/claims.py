@@ -7,9 +7,9 @@ from torch import Tensor
 
 from inweights.blocks import LAYERS, SoftmaxAttention, absorb, make_block, without
 from inweights.ledger import Measurement, Trial, claim
-from inweights.papers._found_changes import run, smallest, trained
 from inweights.papers._papers import DHERIN
 from inweights.papers._random_blocks import TOKENS, WIDTH, block_and_prompts, each, parts
+from inweights.papers._smallest_changes import run, smallest, trained
 from inweights.theory import Changes, implicit_update, scalar_update
 
 

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from inweights.blocks import absorb, make_block, without
 from inweights.ledger import Measurement, Trial, claim
-from inweights.papers._found_changes import run, trained
 from inweights.papers._papers import DHERIN
 from inweights.papers._random_blocks import WIDTH, block_and_prompts, each
+from inweights.papers._smallest_changes import run, trained
 from inweights.theory import Changes
 
 ASKED = 4

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from inweights.blocks import ContextualBlock, absorb
 from inweights.ledger import Measurement, Trial, claim
-from inweights.papers._found_changes import run, smallest, trained
 from inweights.papers._papers import NOTES
 from inweights.papers._random_blocks import block_and_prompts, each
+from inweights.papers._smallest_changes import run, smallest, trained
 from inweights.papers.learning_without_training.dynamics import (
     descent_error,
     peeling_error,

@@ -8,9 +8,9 @@ from torch.nn import functional as F
 
 from inweights.blocks import between
 from inweights.ledger import Measurement, Plot, Trial, claim
-from inweights.papers._found_changes import smallest
 from inweights.papers._papers import INNOCENTI
 from inweights.papers._random_blocks import each
+from inweights.papers._smallest_changes import smallest
 from inweights.papers.simple_generalisation._stack import (
     BLOCKS,
     DIMS,

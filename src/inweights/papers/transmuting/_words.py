@@ -53,9 +53,9 @@ def arithmetic(name: str, seed: int, asked: Sequence[tuple[str, str]], *, calibr
     """The task "multiply" or "sum", given by an instruction: some of the queries for the patch, and others for
     tests."""
     drawn = Random(seed).sample(list(asked), calibration + tests)
-    return Task(name, told_to(name), tuple(q for q, _ in drawn[:calibration]), tuple(drawn[calibration:]))
+    return Task(name, instruction_to(name), tuple(q for q, _ in drawn[:calibration]), tuple(drawn[calibration:]))
 
 
-def told_to(name: str) -> str:
+def instruction_to(name: str) -> str:
     """The instruction of a task on numbers."""
     return f"{name.capitalize()} numbers.\n"

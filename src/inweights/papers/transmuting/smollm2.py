@@ -17,7 +17,7 @@ from inweights.models import Model
 from inweights.papers._papers import MAZZAWI
 from inweights.papers.transmuting._algorithm import Convention, transmuted
 from inweights.papers.transmuting._thoughts import fitted, randomised, recovered, right, share
-from inweights.papers.transmuting._words import Task, arithmetic, by_examples, numbers, told_to
+from inweights.papers.transmuting._words import Task, arithmetic, by_examples, instruction_to, numbers
 
 WORDS, NUMBERS = ("past tense", "capital letters"), ("multiply", "sum")
 LEAST = 0.2
@@ -29,7 +29,7 @@ QUERIES = 9**3
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Instructed:
     """A task, its frame, the prompted model's answers to its calibration queries, and the same for another task."""
 
     model: Model
@@ -39,13 +39,13 @@ class Told:
     other: Examples
 
     @staticmethod
-    def of(model: Model, task: Task, other: Task) -> Told:
+    def of(model: Model, task: Task, other: Task) -> Instructed:
         frames = [Frame.of(model, each.context, chat=False) for each in (task, other)]
         mine, theirs = (
             answered(frame, each.calibration, new=8, temperature=0.0)
             for frame, each in zip(frames, (task, other), strict=True)
         )
-        return Told(model, task, frames[0], mine, theirs)
+        return Instructed(model, task, frames[0], mine, theirs)
 
     def unpatched(self) -> dict[str, float]:
         """The shares of correct answers with the prompt and without it."""
@@ -66,11 +66,11 @@ class Told:
 
 
 @cache
-def _words(trial: Trial) -> tuple[Told, dict[str, float]]:
+def _words(trial: Trial) -> tuple[Instructed, dict[str, float]]:
     """The task of a trial, and its shares of correct answers without a patch."""
     sizes = {"calibration": 16, "tests": trial.size(10, 50)}
     task, other = (by_examples(WORDS[(trial.seed + i) % 2], trial.seed, **sizes) for i in range(2))
-    reported = Told.of(trial.language_model("float32"), task, other)
+    reported = Instructed.of(trial.language_model("float32"), task, other)
     return reported, reported.unpatched()
 
 
@@ -80,7 +80,7 @@ def required(trial: Trial, task: Task, columns: dict[str, float]) -> None:
     trial.require(gap >= LEAST, f"SmolLM2 gains too little by the instruction to {task.name} ({output})")
 
 
-def _found(columns: dict[str, float], **more: float) -> Measurement:
+def _measured(columns: dict[str, float], **more: float) -> Measurement:
     return Measurement(
         {"recovered": (recovered(columns), recovered(columns, "other"))},
         reported=columns | {"patched, of prompted": columns["patched"] / columns["prompted"]} | more,
@@ -91,7 +91,7 @@ def _found(columns: dict[str, float], **more: float) -> Measurement:
 def answers(model: Model, name: str) -> tuple[list[bool], list[bool]]:
     """Which arithmetic queries are answered correctly with the instruction, and which without it."""
     asked = numbers(name, POOL)
-    frame = Frame.of(model, told_to(name), chat=False)
+    frame = Frame.of(model, instruction_to(name), chat=False)
     return right(frame, [*frame.before, *frame.folded], asked), right(frame, frame.before, asked)
 
 
@@ -136,8 +136,8 @@ def arithmetic_task(trial: Trial) -> Measurement:
         arithmetic(name, trial.seed, gained(model, name), calibration=CALIBRATION, tests=TESTS)
         for name in (NUMBERS[(trial.seed + i) % 2] for i in range(2))
     )
-    reported = Told.of(model, task, other)
-    return _found({"prompted": 1.0, "bare": 0.0} | reported.patched(fitted), **{"paper: patched, Gemma 3": 1.0})
+    reported = Instructed.of(model, task, other)
+    return _measured({"prompted": 1.0, "bare": 0.0} | reported.patched(fitted), **{"paper: patched, Gemma 3": 1.0})
 
 
 @claim("mazzawi-as-written", MAZZAWI, "Algorithm 1, Theorem 3.1, Appendix A", cost=(100, 350), needs=("smollm2",))
@@ -163,7 +163,7 @@ def written(trial: Trial) -> Measurement:
     conventions: tuple[Convention, ...] = ("stream", "attention")
     made = {name: reported.patched(partial(transmuted, convention=name)) for name in conventions}
     best = {who: max(each[who] for each in made.values()) for who in ("patched", "other")}
-    return _found(columns | best, **{f"patched, δ of the {name}": each["patched"] for name, each in made.items()})
+    return _measured(columns | best, **{f"patched, δ of the {name}": each["patched"] for name, each in made.items()})
 
 
 @claim("mazzawi-words", MAZZAWI, "Appendix A: the last matrix by least squares", cost=(70, 100), needs=("smollm2",))
@@ -189,7 +189,7 @@ def words(trial: Trial) -> Measurement:
     reported, columns = _words(trial)
     required(trial, reported.task, columns)
     vector = reported.without(fitted(reported.model, reported.examples, "vector"))
-    result = _found(columns | reported.patched(fitted), vector=vector)
+    result = _measured(columns | reported.patched(fitted), vector=vector)
     return replace(result, rivals={"recovered": recovered(columns | {"vector": vector}, "vector")})
 
 
