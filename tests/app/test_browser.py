@@ -110,9 +110,7 @@ def test_fold_chat_and_download(open_page: Any, server: Server, tmp_path: Path) 
         assert page.locator("#chat-folded p").count() == 2 * turn
 
 
-def test_questions_appear_while_a_fold_goes_on_and_one_tab_alone_waits_for_news(
-    open_page: Any, server: Server
-) -> None:
+def test_questions_appear_while_a_fold_goes_on_and_one_tab_alone_waits_for_news(open_page: Any, server: Server) -> None:
     """A browser opens six connections to a server: were every tab to hold one until there is news, the seventh tab
     would stay empty. The worker is paused meanwhile: a fold of a tiny model could be over before the last tab opens."""
     page = open_page("fold")
