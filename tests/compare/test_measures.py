@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inweights.compare import InContext
 from inweights.compare._measures import (
     COSINES,
     Top,
@@ -74,6 +75,21 @@ def test_accuracy_over_labels_forgives_other_tokens() -> None:
     logp, right, labels = logs([0.1, 0.5, 0.4]), torch.tensor([2]), torch.tensor([0, 2])
     assert accuracy(logp, right).item() == 0
     assert accuracy(logp, right, labels).item() == 1
+
+
+def test_the_mean_divergence_from_all_orders_in_one_pass() -> None:
+    """float64, ≤ 1e-12; that from the first order alone is another."""
+    generator = torch.Generator().manual_seed(0)
+    icl = InContext.of(torch.randn(4, 6, 50, generator=generator, dtype=torch.float64).log_softmax(-1))
+    other = torch.randn(3, 50, generator=generator, dtype=torch.float64).log_softmax(-1)  # of fewer queries
+
+    def kl(result: dict[str, list[float]]) -> torch.Tensor:
+        return torch.tensor(result["kl"], dtype=torch.float64)
+
+    each = torch.stack([divergence(one[:3], other) for one in icl.logp])
+    assert (kl(icl.against(other)) - each.mean(0)).abs().max() <= 1e-12
+    assert (kl(icl.against(other, 1)) - each[1]).abs().max() <= 1e-12
+    assert (each[0] - each.mean(0)).abs().max() > 1e-3
 
 
 def test_divergence_and_calibration() -> None:

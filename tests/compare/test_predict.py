@@ -7,7 +7,7 @@ import torch
 from worded import reader, reviews
 
 from inweights.compare import in_context, orders, zero_shot
-from inweights.compare._predict import batches, begin_alike
+from inweights.compare._predict import ROOM, Room, batches, begin_alike
 from inweights.running import full_precision, run
 
 
@@ -31,17 +31,18 @@ def test_all_orders_and_queries_at_once(family: str) -> None:
 
 def test_batches_hold_texts_of_about_one_length() -> None:
     lengths = [9, 30, 8, 31, 10, 64, 8]
-    found = batches(lengths, 64)
+    found = batches(lengths, Room(64, 256, 9 / 8))
     assert sorted(i for group in found for i in group) == list(range(7))
     assert found == [[2, 6, 0], [4], [1, 3], [5]]
-    assert batches([100], 10) == [[0]]
+    assert batches([100], Room(10, 256, 9 / 8)) == [[0]]
 
 
 def test_a_batch_that_is_worth_a_pass_takes_no_longer_texts() -> None:
     """Ten rows of 30 tokens are enough; fewer are joined by those of 31."""
-    found = batches([30] * 10 + [31] * 10, 1024)
+    found = batches([30] * 10 + [31] * 10, ROOM["cpu"])
     assert [len(group) for group in found] == [10, 10]
-    assert [len(group) for group in batches([30] * 3 + [31] * 3, 1024)] == [6]
+    assert [len(group) for group in batches([30] * 3 + [31] * 3, ROOM["cpu"])] == [6]
+    assert [len(group) for group in batches([30] * 10 + [31] * 10, ROOM["cuda"])] == [20]
 
 
 def test_what_all_queries_begin_with_is_read_with_the_demonstrations() -> None:
@@ -57,5 +58,6 @@ def test_batches_do_not_change_what_is_predicted(monkeypatch: pytest.MonkeyPatch
     model = reader()
     shown = reviews(model)
     whole = zero_shot(model, shown)
-    monkeypatch.setattr("inweights.compare._predict.TOKENS", {"cpu": 1, "cuda": 1})
-    assert (zero_shot(model, shown) - whole).abs().max() <= 1e-12
+    for room in (Room(1, 1, 1), ROOM["cuda"]):
+        monkeypatch.setattr("inweights.compare._predict.ROOM", {"cpu": room})
+        assert (zero_shot(model, shown) - whole).abs().max() <= 1e-12

@@ -33,7 +33,7 @@ def aligned(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str,
     names = [name for name in one if name in other]
     cosines, angles = [], []
     for name in names:
-        a, b = one[name].double(), other[name].double()
+        a, b = one[name].double().cpu(), other[name].double().cpu()
         cosines.append(float((a * b).sum() / (a.norm() * b.norm()).clamp_min(1e-300)))
         angles.append(float(principal(a, b).mean()))
     return {"cosine": cosines, "angles": angles}
@@ -51,4 +51,4 @@ def random_like(changes: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tenso
     """Random changes of the same norms: the control, whose cosines are those of chance."""
     generator = torch.Generator().manual_seed(seed)
     made = {name: torch.randn(c.shape, generator=generator, dtype=torch.float64) for name, c in changes.items()}
-    return {name: noise * changes[name].double().norm() / noise.norm() for name, noise in made.items()}
+    return {name: noise * (changes[name].double().norm().cpu() / noise.norm()) for name, noise in made.items()}

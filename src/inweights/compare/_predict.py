@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +14,19 @@ from inweights.running import at_head, full_precision, pick, picked, shared_cach
 
 Forward = Callable[..., Any]
 """A forward of the model, with its own weights or with others: `forward(input_ids=..., ...)`."""
-TOKENS = {"cpu": 1024, "cuda": 1 << 16}
-"""Tokens of one batch."""
-ENOUGH = 256
-"""Tokens that make a batch worth a pass over the weights: from there on only texts of the same length join it."""
+
+
+class Room(NamedTuple):
+    """What goes into one batch: at most `most` tokens, padding included; the longest text at most `stretch` times as
+    long as the shortest; and from `enough` tokens on, which are worth a pass over the weights, no longer texts."""
+
+    most: int
+    enough: int
+    stretch: float
+
+
+ROOM = {"cpu": Room(1024, 256, 9 / 8), "cuda": Room(1 << 14, 1 << 12, 2.0)}
+"""On a GPU launching kernels is what takes time, and padding costs little."""
 
 
 def padded(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -60,7 +69,7 @@ def next_tokens(
         if prefixes and not past:
             rows = [[*prefixes[k], *text] for k, text in zip(owners, rows, strict=True)]
         result, done = None, 0
-        for some in batches([len(row) for row in rows], TOKENS["cuda" if device.type == "cuda" else "cpu"]):
+        for some in batches([len(row) for row in rows], ROOM["cuda" if device.type == "cuda" else "cpu"]):
             held = None if cache is None else picked(cache, torch.tensor([owners[i] for i in some], device=device))
             part = _rows(net, forward or net, [rows[i] for i in some], held, past)
             result = part.new_empty(len(rows), part.shape[-1]) if result is None else result
@@ -71,20 +80,18 @@ def next_tokens(
     return result
 
 
-def batches(lengths: Sequence[int], most: int) -> list[list[int]]:
-    """Indices of texts, in groups of about the same length and at most so many tokens, padding included.
+def batches(lengths: Sequence[int], room: Room) -> list[list[int]]:
+    """Indices of texts, in groups of about the same length.
 
-    Padding costs as much as tokens: the longest of a group is at most an eighth longer than its shortest, and a group
-    of `ENOUGH` tokens has no longer ones. The same query after several orders has the same length, so that most groups
-    have no padding.
+    The same query after several orders has the same length, so that most groups have no padding.
     """
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     groups: list[list[int]] = []
     for i in order:
         group = groups[-1] if groups else []
         first, last = (lengths[group[0]], lengths[group[-1]]) if group else (0, 0)
-        alike = lengths[i] == last or (last * len(group) < ENOUGH and 8 * lengths[i] <= 9 * first)
-        if group and alike and lengths[i] * (len(group) + 1) <= most:
+        alike = lengths[i] == last or (last * len(group) < room.enough and lengths[i] <= room.stretch * first)
+        if group and alike and lengths[i] * (len(group) + 1) <= room.most:
             group.append(i)
         else:
             groups.append([i])
