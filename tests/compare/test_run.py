@@ -12,7 +12,17 @@ import torch
 from worded import ROWS, reader
 
 from inweights import InputError
-from inweights.compare import Plan, construction, cost, run_comparison, shots, untrained
+from inweights.compare import (
+    Plan,
+    attention_matrices,
+    construction,
+    cost,
+    gaussian_like,
+    run_comparison,
+    shots,
+    sparsity,
+    untrained,
+)
 from inweights.compare import _run as running
 from inweights.compare._many import most_that_fit
 from inweights.compare._verdicts import AGAINST, FOR, HOLDS, NOT_SHOWN, OPEN, existence, judged, overall
@@ -53,6 +63,8 @@ def test_the_keys_that_scripts_rely_on(model: Model, tmp_path: Path) -> None:
     assert len(found["curves"]["gd"]) == 4
     assert found["sparsity"]["quantised"] is False
     assert set(found["sparsity"]["shares"]) == {"queries", "keys", "values"}
+    drawn = sparsity(gaussian_like(attention_matrices(model.model)["keys"]), relative=True).max(0).values.tolist()
+    assert found["sparsity"]["random"]["keys"]["relative"] == drawn != found["sparsity"]["shares"]["keys"]["relative"]
     table = result.table()
     assert {"in-context", "zero-shot", "gd", "in-context, untrained", "gd, embeddings", "construction"} <= set(table)
     for row in table.values():
@@ -100,7 +112,8 @@ def test_further_comparisons(model: Model, tmp_path: Path, monkeypatch: pytest.M
     assert set(found) == set(MORE)
     assert set(found["sizes"]) == {"0", "1", "2", "4", "8"}
     assert found["many"]["in_context"]["demonstrations"] == 16
-    assert set(found["many"]["descent"]) == {"8", "16"}
+    epochs = {count: [f["epoch"] for f in each] for count, each in found["many"]["descent"].items()}
+    assert epochs == {"8": [1, 2, 1, 2], "16": [1, 1]}  # as many steps at two rates
     assert set(found["attention"]) == {
         f"{kind}, {name}" for kind in ("gd", "layer-causal") for name in ("trained", "untrained")
     }

@@ -21,6 +21,8 @@ from inweights.compare._ways import way
 from inweights.models import Model
 
 RATE = 1e-4
+LOOKS = 8
+"""Checkpoints of a descent on many demonstrations, at most."""
 ASKED = 8
 """Queries of similarities and updates, which take a forward, or a patch, for each."""
 
@@ -37,9 +39,14 @@ def sizes(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
 
 def many(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
     """Gradient descent on 8 to 512 demonstrations, with its gap between training and test, beside in-context learning
-    with the most demonstrations that fit."""
+    with the most demonstrations that fit. Each number of demonstrations gets as many steps as one epoch of the most
+    has: else it would be the steps that are compared."""
     whole = shots(model, plan.task, max(COUNTS), plan.queries, plan.seed)
-    results = {str(count): trained_on(model, first(whole, count), (1e-5, 5e-5), 1) for count in COUNTS}
+    results = {}
+    for count in COUNTS:
+        epochs = max(COUNTS) // count
+        every = max(1, epochs // LOOKS)
+        results[str(count)] = trained_on(model, first(whole, count), (1e-5, 5e-5), epochs, every=every)
     few = first(whole, most_that_fit(model, whole))
     right = correctness(in_context(model, few, torch.arange(len(few)).unsqueeze(0)), few)
     return {"descent": results, "in_context": {"demonstrations": len(few), "accuracy_labels": right["accuracy_labels"]}}

@@ -42,17 +42,18 @@ def trained_on(
     rates: Sequence[float],
     epochs: int,
     *,
+    every: int = 1,
     checked: int = 64,
     after: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, float]]:
-    """Adam on all demonstrations in batches of 8: for each rate and epoch the accuracy over labels on the queries, and
-    on the demonstrations themselves (at most `checked`): their difference is the gap of overfitting."""
+    """Adam on all demonstrations in batches of 8: for each rate, each `every` epochs, the accuracy over labels on the
+    queries, and on the demonstrations themselves (at most `checked`): their difference is the gap of overfitting."""
     kind = Way("many", "Adam in batches", optimiser="adam", batch=min(BATCH, len(shown)))
     results = []
     learnt = [(*shown.before, *question) for question in shown.asked[:checked]]
     right = shown.right.new_tensor([answer[0] for answer in shown.answered[:checked]])
     for rate in rates:
-        for point in descend(model, shown, kind, rate, epochs=epochs, every=1, after=after):
+        for point in descend(model, shown, kind, rate, epochs=epochs, every=every, after=after):
             test = accuracy(zero_shot(model, shown, point.descent.forward), shown.right, shown.labels)
             own = next_tokens(model.model, learnt, forward=point.descent.forward)
             train = accuracy(own, right, shown.labels)

@@ -146,7 +146,7 @@ def cost(model: Model, plan: Plan, shown: Shots) -> Cost:
     if "sizes" in plan.ways:
         parts["sizes"] = len(SIZES) * (plan.orders * (asked + prefix))
     if "many" in plan.ways:
-        parts["many"] = 2 * sum(COUNTS) / len(shown) * step + 2 * len(COUNTS) * asked
+        parts["many"] = 2 * len(COUNTS) * (max(COUNTS) / len(shown) * step + 8 * asked)
     if "attention" in plan.ways:
         parts["attention"] = 4 * (plan.every * step + 8 * prefix)
     if "updates" in plan.ways:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -57,21 +57,26 @@ def gaussian_like(matrices: Iterable[Tensor], seed: int = 0) -> list[Tensor]:
 
 
 def weights_of(model: Model) -> dict[str, Any]:
-    """The largest share of small entries in any layer, for each kind and threshold, beside what constructions need; and
-    whether the weights come from a quantised file, where such shares measure the quantiser."""
+    """The largest share of small entries in any layer, for each kind and threshold, beside that of random matrices with
+    the same deviations and what constructions need; and whether the weights come from a quantised file, where such
+    shares measure the quantiser."""
     about = {"quantised": quantised(model), "needed": NEEDED, "deltas": list(DELTAS)}
     try:
         matrices = attention_matrices(model.model)
     except InputError:  # stored in another way: no shares
         return about
-    shares = {
+    random = {kind: gaussian_like(own) for kind, own in matrices.items()}
+    return about | {"shares": _largest(matrices), "random": _largest(random)}
+
+
+def _largest(matrices: Mapping[Kind, Sequence[Tensor]]) -> dict[Kind, dict[str, list[float]]]:
+    """The largest share in any layer, by kind, absolute and relative."""
+    return {
         kind: {
-            "absolute": sparsity(result, relative=False).max(0).values.tolist(),
-            "relative": sparsity(result, relative=True).max(0).values.tolist(),
+            name: sparsity(own, relative=name == "relative").max(0).values.tolist() for name in ("absolute", "relative")
         }
-        for kind, result in matrices.items()
+        for kind, own in matrices.items()
     }
-    return about | {"shares": shares}
 
 
 def quantised(model: Model) -> bool:
