@@ -9,19 +9,7 @@ import torch
 from torch import Tensor
 
 from inweights._errors import InputError
-from inweights.compare import (
-    InContext,
-    Shots,
-    correctness,
-    descend,
-    in_context,
-    orders,
-    shots,
-    similarity,
-    untrained,
-    way,
-    zero_shot,
-)
+from inweights.compare import InContext, Shots, correctness, in_context, orders, shots, zero_shot
 from inweights.ledger import NotHereError, Trial, kept
 from inweights.models import Model
 
@@ -79,32 +67,6 @@ def stored(name: str, trial: Trial, measure: Callable[[], dict[str, list[float]]
     size = "quick" if trial.quick else "full"
     result = kept(f"{name}-{task(trial)}-{trial.seed}-{size}", tensors)
     return {key: values.tolist() for key, values in result.items()}
-
-
-RATE = 1e-4
-"""Of the descents whose attention is compared."""
-
-
-def similar(trial: Trial, kind: str, way_name: str, rate: float = RATE) -> dict[str, list[float]]:
-    """The three similarities of a descent with in-context learning, for each query; `kind` is trained or untrained."""
-    model, shown = given(trial, 4, trial.size(12, 50))
-    read_in_context(trial, model, shown, trial.size(6, 10))  # the precondition
-
-    def measure() -> dict[str, list[float]]:
-        used = model if kind == "trained" else untrained(model, trial.seed)
-        return after_descent(trial, used, shown, shown, way_name, rate)
-
-    return stored(f"similar-{kind}-{way_name}-{rate:g}", trial, measure)
-
-
-def after_descent(
-    trial: Trial, model: Model, shown: Shots, taught: Shots, way_name: str, rate: float
-) -> dict[str, list[float]]:
-    """The three similarities of a descent on the demonstrations of `taught` with in-context learning on those of
-    `shown`."""
-    epochs = trial.size(3, 10)
-    (point,) = descend(model, taught, way(way_name), rate, epochs=epochs, every=epochs)
-    return similarity(model, shown, list(range(len(shown))), point.descent.forward, trial.size(2, 16))
 
 
 def mean(values: list[float]) -> float:

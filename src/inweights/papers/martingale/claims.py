@@ -6,7 +6,7 @@ import torch
 
 from inweights.compare import Sampler, Tested, bayesian, by_model, martingale_test
 from inweights.ledger import Measurement, Trial, claim
-from inweights.papers._demonstrated import mean, stored
+from inweights.papers._demonstrated import mean
 from inweights.papers._papers import FALCK
 
 THETAS = (0.3, 0.5, 0.7)
@@ -23,14 +23,9 @@ def _tests(trial: Trial, sampler: Sampler, ahead: float) -> list[Tested]:
     return results
 
 
-def _of_model(trial: Trial, ahead: float) -> dict[str, list[float]]:
-    """For each θ whether SmolLM2 violates the tests, and its T3 relative to the reference's."""
-    model = trial.language_model("float32")
-    return stored(f"falck-{ahead:g}", trial, lambda: _numbers(_tests(trial, by_model(model), ahead)))
-
-
-def _numbers(tests: list[Tested]) -> dict[str, list[float]]:
-    return {"violated": [float(t.violated) for t in tests], "t3_ratio": [t.t3_ratio for t in tests]}
+def _violations(trial: Trial, ahead: float) -> tuple[list[Tested], list[Tested]]:
+    """The tests of SmolLM2, and of the Bayesian rule itself."""
+    return _tests(trial, by_model(trial.language_model("float32")), ahead), _tests(trial, bayesian, ahead)
 
 
 @claim("falck-short", FALCK, "Section 5.1: m = n/2", cost=(60, 300), needs=("smollm2",))
@@ -48,8 +43,9 @@ def short(trial: Trial) -> Measurement:
     """
     from inweights.compare import recent
 
-    own, other = _of_model(trial, 0.5), _numbers(_tests(trial, recent, 0.5))
-    return Measurement({"violated": (own["violated"], other["violated"])})
+    own = _tests(trial, by_model(trial.language_model("float32")), 0.5)
+    other = _tests(trial, recent, 0.5)
+    return Measurement({"violated": ([float(t.violated) for t in own], [float(t.violated) for t in other])})
 
 
 @claim("falck-long", FALCK, "Section 5.1: m = 2n", cost=(90, 600), needs=("smollm2",))
@@ -63,8 +59,8 @@ def long(trial: Trial) -> Measurement:
 
     Settings: those of falck-short, with 40 further observations (full: 100).
     """
-    own, exact = _of_model(trial, 2.0), _numbers(_tests(trial, bayesian, 2.0))
-    return Measurement({"violated": (own["violated"], exact["violated"])})
+    own, exact = _violations(trial, 2.0)
+    return Measurement({"violated": ([float(t.violated) for t in own], [float(t.violated) for t in exact])})
 
 
 @claim("falck-uncertainty", FALCK, "Section 5.2: T3", cost=(60, 300), needs=("smollm2",))
@@ -78,9 +74,10 @@ def uncertainty(trial: Trial) -> Measurement:
 
     Settings: those of falck-short.
     """
-    own, exact = (r["t3_ratio"] for r in (_of_model(trial, 0.5), _numbers(_tests(trial, bayesian, 0.5))))
+    own, exact = _violations(trial, 0.5)
 
-    def off(ratios: list[float]) -> float:
-        return float(torch.tensor(ratios, dtype=torch.float64).clamp_min(1e-3).log().abs().mean())
+    def off(tests: list[Tested]) -> float:
+        ratios = torch.tensor([max(t.t3_ratio, 1e-3) for t in tests], dtype=torch.float64)
+        return float(ratios.log().abs().mean())
 
-    return Measurement({"log_ratio": (off(own), off(exact))}, reported={"ratio": mean(own)})
+    return Measurement({"log_ratio": (off(own), off(exact))}, reported={"ratio": mean([t.t3_ratio for t in own])})

@@ -51,14 +51,14 @@ def many(trial: Trial) -> Measurement:
 
     Control: as many demonstrations with each other's labels.
 
-    Settings: SmolLM2-135M, SST-2; 32 demonstrations and 16 queries (full: 512 and 100); Adam in batches of 8, rates
+    Settings: SmolLM2-135M, SST-2; 16 demonstrations and 16 queries (full: 512 and 100); Adam in batches of 8, rates
     1e-5 and 5e-5, 1 epoch of all, or as many steps of the eight. The paper reports 0.49 with 8 and 0.75 with 512.
 
     Precondition: the model can learn the task: with many demonstrations it is right in more than 60 of 100 cases on
     those demonstrations.
     """
     model = trial.language_model("float32")
-    count = trial.size(32, 512)
+    count = trial.size(16, 512)
     shown = draw_shots(model, "sst2", count, trial.size(16, 100), trial.seed)
     rates = (1e-5, 5e-5)
 

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from inweights.compare import Shots, descend, similarity, untrained, way
 from inweights.ledger import Measurement, Trial, claim
-from inweights.papers._demonstrated import NEEDS, RATE, mean, similar
+from inweights.models import Model
+from inweights.papers._demonstrated import NEEDS, given, mean, read_in_context, stored
 from inweights.papers._papers import DEUTCH
+
+N = 4
+RATE = 1e-4
+
+
+def similar(trial: Trial, kind: str, way_name: str, rate: float = RATE) -> dict[str, list[float]]:
+    """The three similarities of a descent with in-context learning, for each query; `kind` is trained or untrained."""
+    model, shown = given(trial, N, trial.size(12, 50))
+    read_in_context(trial, model, shown, trial.size(6, 10))  # the precondition
+
+    def measure() -> dict[str, list[float]]:
+        used = model if kind == "trained" else untrained(model, trial.seed)
+        return _similar(used, shown, way_name, rate, trial.size(3, 10), trial.size(4, 16))
+
+    return stored(f"deutch-{kind}-{way_name}-{rate:g}", trial, measure)
+
+
+def _similar(model: Model, shown: Shots, name: str, rate: float, epochs: int, queries: int) -> dict[str, list[float]]:
+    order = list(range(len(shown)))
+    (point,) = descend(model, shown, way(name), rate, epochs=epochs, every=epochs)
+    return similarity(model, shown, order, point.descent.forward, queries)
 
 
 def _excess(trial: Trial, measure: str) -> Measurement:
@@ -26,7 +49,7 @@ def untrained_outputs(trial: Trial) -> Measurement:
 
     Settings: SmolLM2-135M, not the paper's GPT of 1.3 billion; past tense, plurals and, in full, SST-2; 4
     demonstrations (paper: 32); full batch on all weights, rate 1e-4, 3 epochs (full: 10); the paper trains keys and
-    values by SGD for one epoch. 2 queries (full: 16). The paper reports 0.05 and 0.09, 0.17 and 0.18.
+    values by SGD for one epoch. 4 queries (full: 16). The paper reports 0.05 and 0.09, 0.17 and 0.18.
 
     Precondition: accuracy is at least 0.2 higher with demonstrations than without.
     """
