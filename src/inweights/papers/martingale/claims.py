@@ -28,7 +28,7 @@ def _violations(trial: Trial, ahead: float) -> tuple[list[Tested], list[Tested]]
     return _tests(trial, by_model(trial.language_model("float32")), ahead), _tests(trial, bayesian, ahead)
 
 
-@claim("falck-short", FALCK, "Section 5.1: m = n/2", cost=(60, 300), needs=("smollm2",))
+@claim("falck-short", FALCK, "Section 5.1: m = n/2", cost=(21, 1100), needs=("smollm2",))
 def short(trial: Trial) -> Measurement:
     """Over short horizons, half as long as the observed sequence, a model's continuations of Bernoulli sequences mostly
     pass the martingale tests.
@@ -48,7 +48,7 @@ def short(trial: Trial) -> Measurement:
     return Measurement({"violated": ([float(t.violated) for t in own], [float(t.violated) for t in other])})
 
 
-@claim("falck-long", FALCK, "Section 5.1: m = 2n", cost=(90, 600), needs=("smollm2",))
+@claim("falck-long", FALCK, "Section 5.1: m = 2n", cost=(87, 2560), needs=("smollm2",))
 def long(trial: Trial) -> Measurement:
     """Over long horizons, twice as long as the observed sequence, a model's continuations violate the martingale
     property: in-context learning is not Bayesian.
@@ -63,7 +63,7 @@ def long(trial: Trial) -> Measurement:
     return Measurement({"violated": ([float(t.violated) for t in own], [float(t.violated) for t in exact])})
 
 
-@claim("falck-uncertainty", FALCK, "Section 5.2: T3", cost=(60, 300), needs=("smollm2",))
+@claim("falck-uncertainty", FALCK, "Section 5.2: T3", cost=(21, 950), needs=("smollm2",))
 def uncertainty(trial: Trial) -> Measurement:
     """The spread of a model's continuations, its uncertainty about θ, is not that of a Bayesian.
 

@@ -12,7 +12,7 @@ THETAS = (0.3, 0.5, 0.7)
 SEQUENCES, PATHS = 2, 100
 
 
-@claim("falck-bayesian", FALCK, "Section 3: the martingale property", cost=(15, 150))
+@claim("falck-bayesian", FALCK, "Section 3: the martingale property", cost=(8, 18))
 def exact(trial: Trial) -> Measurement:
     """The predictions of a Bayesian rule for exchangeable observations are a martingale: what it expects of an
     observation does not depend on how far ahead it lies, and its own continuations pass the tests.

@@ -12,7 +12,7 @@ from inweights.papers._papers import DAI
 N = 4
 
 
-@claim("dai-outputs", DAI, "Section 5.2: SimAOU", cost=(60, 300), needs=NEEDS)
+@claim("dai-outputs", DAI, "Section 5.2: SimAOU", cost=(18, 46), needs=NEEDS)
 def outputs(trial: Trial) -> Measurement:
     """In-context learning changes the outputs of attention in the direction in which finetuning changes them.
 
@@ -44,7 +44,7 @@ def outputs(trial: Trial) -> Measurement:
     return Measurement({"similarity": (both["own"], both["wrong"])})
 
 
-@claim("dai-weights", DAI, "Section 3: meta-gradients and gradients", cost=(60, 300), needs=NEEDS)
+@claim("dai-weights", DAI, "Section 3: meta-gradients and gradients", cost=(33, 75), needs=NEEDS)
 def weights(trial: Trial) -> Measurement:
     """The update of weights that in-context learning makes implicitly is like that of gradient descent.
 

@@ -13,7 +13,7 @@ from inweights.papers._papers import SHEN
 EIGHT = 8
 
 
-@claim("shen-accuracy", SHEN, "Section 5: accuracy with 8 demonstrations", cost=(120, 600), needs=NEEDS)
+@claim("shen-accuracy", SHEN, "Section 5: accuracy with 8 demonstrations", cost=(34, 950), needs=NEEDS)
 def accuracy(trial: Trial) -> Measurement:
     """With 8 demonstrations, in-context learning is more accurate than gradient descent.
 
@@ -43,7 +43,7 @@ def accuracy(trial: Trial) -> Measurement:
     )
 
 
-@claim("shen-many", SHEN, "Section 5: from 8 to 512 demonstrations", cost=(150, 3000), needs=NEEDS)
+@claim("shen-many", SHEN, "Section 5: from 8 to 512 demonstrations", cost=(215, 8000), needs=NEEDS)
 def many(trial: Trial) -> Measurement:
     """Gradient descent needs many demonstrations: with 512 it is more accurate than with 8.
 

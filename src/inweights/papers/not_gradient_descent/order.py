@@ -37,7 +37,7 @@ def _ratio(trial: Trial, name: str) -> Measurement:
     )
 
 
-@claim("shen-order-icl", SHEN, "Section 4.2, Figure 4", cost=(60, 300), needs=NEEDS)
+@claim("shen-order-icl", SHEN, "Section 4.2, Figure 4", cost=(20, 225), needs=NEEDS)
 def order_icl(trial: Trial) -> Measurement:
     """In-context learning is sensitive to the order of its demonstrations.
 
@@ -81,7 +81,7 @@ def _apart(model: Model, shown: Shots, name: str, epochs: int, every: int) -> li
     SHEN,
     "Theorem 1: gradient descent is order-stable",
     exact=True,
-    cost=(120, 500),
+    cost=(84, 320),
     needs=NEEDS,
 )
 def order_gd(trial: Trial) -> Measurement:
@@ -112,7 +112,7 @@ def order_gd(trial: Trial) -> Measurement:
     return Measurement({"difference": (exact, stochastic)}, plot)
 
 
-@claim("shen-order-sgd", SHEN, "Section 4.2, Figure 4", cost=(150, 1500), needs=NEEDS)
+@claim("shen-order-sgd", SHEN, "Section 4.2, Figure 4", cost=(49, 730), needs=NEEDS)
 def order_sgd(trial: Trial) -> Measurement:
     """In-context learning is at least three times as sensitive to order as SGD.
 
@@ -129,7 +129,7 @@ def order_sgd(trial: Trial) -> Measurement:
     return _ratio(trial, "sgd-1")
 
 
-@claim("shen-order-adam", SHEN, "Section 4.2, Figure 4", cost=(150, 1500), needs=NEEDS)
+@claim("shen-order-adam", SHEN, "Section 4.2, Figure 4", cost=(74, 1210), needs=NEEDS)
 def order_adam(trial: Trial) -> Measurement:
     """In-context learning is at least three times as sensitive to order as Adam.
 

@@ -45,7 +45,7 @@ def _gaps(trial: Trial, name: str) -> dict[str, tuple[list[float], list[float]]]
     }
 
 
-@claim("shen-overlap", SHEN, "Section 5, Figure 5: token overlap", cost=(150, 900), needs=NEEDS)
+@claim("shen-overlap", SHEN, "Section 5, Figure 5: token overlap", cost=(32, 295), needs=NEEDS)
 def overlap(trial: Trial) -> Measurement:
     """The ten most likely tokens of in-context learning overlap less with those of gradient descent, at every rate and
     epoch, than with those of in-context learning in another order.
@@ -64,7 +64,7 @@ def overlap(trial: Trial) -> Measurement:
     return Measurement({"gap": _gaps(trial, "gd")["token_overlap"]})
 
 
-@claim("shen-cosine", SHEN, "Section 5, Figure 5: overlap cosine similarity", cost=(150, 900), needs=NEEDS)
+@claim("shen-cosine", SHEN, "Section 5, Figure 5: overlap cosine similarity", cost=(2, 12), needs=NEEDS)
 def cosine(trial: Trial) -> Measurement:
     """The probabilities of common tokens are less alike between in-context learning and gradient descent than between
     two orders of in-context learning.
@@ -82,7 +82,7 @@ def cosine(trial: Trial) -> Measurement:
     return Measurement({name: gaps[name] for name in COSINES})
 
 
-@claim("shen-value-middle", SHEN, "Section 5: GD-hat, a middle layer", cost=(150, 900), needs=NEEDS)
+@claim("shen-value-middle", SHEN, "Section 5: GD-hat, a middle layer", cost=(11, 115), needs=NEEDS)
 def value_middle(trial: Trial) -> Measurement:
     """Gradient descent on the value matrix of one middle layer does not give the outputs of in-context learning either.
 
@@ -97,7 +97,7 @@ def value_middle(trial: Trial) -> Measurement:
     return Measurement({"gap": _gaps(trial, "value-middle")["token_overlap"]})
 
 
-@claim("shen-value-deep", SHEN, "Section 5: GD-hat, a deep layer", cost=(150, 900), needs=NEEDS)
+@claim("shen-value-deep", SHEN, "Section 5: GD-hat, a deep layer", cost=(9, 105), needs=NEEDS)
 def value_deep(trial: Trial) -> Measurement:
     """Gradient descent on the value matrix of one deep layer does not give the outputs of in-context learning either.
 
@@ -112,7 +112,7 @@ def value_deep(trial: Trial) -> Measurement:
     return Measurement({"gap": _gaps(trial, "value-deep")["token_overlap"]})
 
 
-@claim("shen-layer-causal", SHEN, "Section 5, with the descent of Deutch et al.", cost=(150, 900), needs=NEEDS)
+@claim("shen-layer-causal", SHEN, "Section 5, with the descent of Deutch et al.", cost=(22, 320), needs=NEEDS)
 def layer_causal(trial: Trial) -> Measurement:
     """Layer-causal gradient descent, proposed since, does not give the outputs of in-context learning either.
 

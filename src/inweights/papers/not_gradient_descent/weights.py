@@ -58,7 +58,7 @@ def _sparsity(trial: Trial, kind: str) -> Measurement:
     return Measurement({"share": (max(shares), made)}, plot, reported)
 
 
-@claim("shen-sparsity-keys", SHEN, "Section 3, Figure 2", cost=(10, 10), needs=("linear-20",))
+@claim("shen-sparsity-keys", SHEN, "Section 3, Figure 2", cost=(6, 6), needs=("linear-20",))
 def sparsity_keys(trial: Trial) -> Measurement:
     """The matrices of keys in trained transformers are far less sparse than the constructions need, 99.99%.
 
@@ -74,7 +74,7 @@ def sparsity_keys(trial: Trial) -> Measurement:
     return _sparsity(trial, "keys")
 
 
-@claim("shen-sparsity-queries", SHEN, "Section 3, Figure 2", cost=(10, 10), needs=("linear-20",))
+@claim("shen-sparsity-queries", SHEN, "Section 3, Figure 2", cost=(4, 4), needs=("linear-20",))
 def sparsity_queries(trial: Trial) -> Measurement:
     """The matrices of queries in trained transformers are far less sparse than the constructions need, 99.99%.
 
@@ -87,7 +87,7 @@ def sparsity_queries(trial: Trial) -> Measurement:
     return _sparsity(trial, "queries")
 
 
-@claim("shen-sparsity-values", SHEN, "Section 3, Figure 2", cost=(10, 10), needs=("linear-20",))
+@claim("shen-sparsity-values", SHEN, "Section 3, Figure 2", cost=(4, 4), needs=("linear-20",))
 def sparsity_values(trial: Trial) -> Measurement:
     """The matrices of values in trained transformers are less sparse than the constructions need, 75%.
 
@@ -100,7 +100,7 @@ def sparsity_values(trial: Trial) -> Measurement:
     return _sparsity(trial, "values")
 
 
-@claim("shen-emergence", SHEN, "Section 3: weights move while the ability is flat", cost=(60, 300))
+@claim("shen-emergence", SHEN, "Section 3: weights move while the ability is flat", cost=(82, 385))
 def emergence(trial: Trial) -> Measurement:
     """Late in training the ability to learn in context hardly changes while the weights still move.
 

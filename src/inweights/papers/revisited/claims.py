@@ -39,7 +39,7 @@ def _excess(trial: Trial, measure: str) -> Measurement:
     )
 
 
-@claim("deutch-untrained-outputs", DEUTCH, "Table 1: SimAOU", cost=(60, 300), needs=NEEDS)
+@claim("deutch-untrained-outputs", DEUTCH, "Table 1: SimAOU", cost=(24, 50), needs=NEEDS)
 def untrained_outputs(trial: Trial) -> Measurement:
     """Untrained models have as high a similarity of attention outputs, SimAOU, as trained ones.
 
@@ -56,7 +56,7 @@ def untrained_outputs(trial: Trial) -> Measurement:
     return _excess(trial, "aou")
 
 
-@claim("deutch-untrained-maps", DEUTCH, "Table 1: SimAM", cost=(60, 300), needs=NEEDS)
+@claim("deutch-untrained-maps", DEUTCH, "Table 1: SimAM", cost=(2, 11), needs=NEEDS)
 def untrained_maps(trial: Trial) -> Measurement:
     """Untrained models have as high a similarity of attention maps, SimAM, as trained ones.
 
@@ -71,7 +71,7 @@ def untrained_maps(trial: Trial) -> Measurement:
     return _excess(trial, "am")
 
 
-@claim("deutch-layer-causal", DEUTCH, "Table 3", cost=(60, 300), needs=NEEDS)
+@claim("deutch-layer-causal", DEUTCH, "Table 3", cost=(20, 55), needs=NEEDS)
 def layer_causal(trial: Trial) -> Measurement:
     """Layer-causal gradient descent is more like in-context learning than gradient descent, in attention outputs and in
     the change of attention maps.
