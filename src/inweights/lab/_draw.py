@@ -8,7 +8,7 @@ tensor. The hash is the finaliser of SplitMix64 (Steele, Lea and Flood 2014), ap
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import torch
@@ -69,7 +69,8 @@ def fused() -> tuple[Callable[..., Tensor], ...]:
 class Draw:
     """Random numbers for the rows of one batch: functions of `(seed, step, row, number of earlier draws, index)`.
 
-    - `seed`: any integer. `step`: an integer, or an integer tensor on the device.
+    - `seed`: any integer, or several: the rows of the first, then those of the second, and so on, each the same as alone.
+    - `step`: an integer, or an integer tensor on the device.
     - `rows`: the number of rows, counted from `first`, so that processes can split a batch; or their indices `(rows,)`.
     - `compiled`: use compiled kernels, for a GPU that draws many batches of one shape.
 
@@ -78,7 +79,7 @@ class Draw:
 
     def __init__(
         self,
-        seed: int,
+        seed: int | Sequence[int],
         step: int | Tensor,
         rows: int | Tensor,
         *,
@@ -91,9 +92,14 @@ class Draw:
         at = step if isinstance(step, Tensor) else torch.full((), step, dtype=torch.int64, device=self.device)
         if isinstance(rows, int):
             rows = torch.arange(first, first + rows, dtype=torch.int64, device=self.device)
-        salts = [torch.full((), _signed(s), dtype=torch.int64, device=self.device) for s in (seed, seed * 3 + 1)]
         keyed, self._hashed, self._gaussian = fused() if compiled else PLAIN
-        self.rows, self._draws, self._keys = len(rows), 0, keyed(at, rows, torch.stack(salts))
+        keys = [keyed(at, rows, self._salts(s)) for s in ([seed] if isinstance(seed, int) else seed)]
+        self._draws, self._keys = 0, torch.cat(keys)
+        self.rows = len(self._keys)
+
+    def _salts(self, seed: int) -> Tensor:
+        values = (seed, seed * 3 + 1)
+        return torch.stack([torch.full((), _signed(s), dtype=torch.int64, device=self.device) for s in values])
 
     def bits(self, *shape: int) -> Tensor:
         """64 random bits each, as signed integers."""

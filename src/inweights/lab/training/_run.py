@@ -130,17 +130,18 @@ class Run:
         return results
 
     def _measured(self, answers: Tensor, sample: Sample, points: Tensor) -> tuple[Tensor, Tensor]:
-        """The objective and the mean loss of predictions on a batch, over its first `points` points."""
+        """The objective and the mean loss of predictions on a batch, over its first `points` points; of the leading
+        shape of the parameters."""
         recipe, local = self.recipe, self.recipe.batch // self.processes.count
-        sums, counts = point_losses(recipe, self.task.loss, answers.float(), sample)
+        sums, counts = point_losses(recipe, self.task.loss, answers.float(), sample, self.shape)
         # Over all processes: each divides its own sum by the same number, so that their mean is that of the batch.
-        counts = self.processes.mean(counts * (torch.arange(len(sums), device=sums.device) < points))
-        mean = (sums * (counts > 0)).sum() / counts.sum().clamp_min(1 / self.processes.count) / self.task.power
+        counts = self.processes.mean(counts * (torch.arange(sums.shape[-1], device=sums.device) < points))
+        mean = (sums * (counts > 0)).sum(-1) / counts.sum(-1).clamp_min(1 / self.processes.count) / self.task.power
         if recipe.objective == "mean":
             return mean, mean.detach()
         # The gradient of the logarithm of each point's loss: small losses have the same weight as large ones.
         size = self.processes.mean(sums.detach()).clamp_min(recipe.floor * self.task.power * local)
-        return (sums / size * (counts > 0)).sum() / (counts > 0).sum().clamp_min(1), mean.detach()
+        return (sums / size * (counts > 0)).sum(-1) / (counts > 0).sum(-1).clamp_min(1), mean.detach()
 
     def _captured(self) -> Callable[[], None]:
         """The step as a CUDA graph. All state is restored after the capture."""
@@ -202,9 +203,11 @@ def build(recipe: Recipe) -> Learner:
         return recipe.make_model().build(recipe.make_task(), recipe.points)
 
 
-def point_losses(recipe: Recipe, kind: str, answers: Tensor, sample: Sample) -> tuple[Tensor, Tensor]:
-    """The sum over prompts of the losses at each point, and the number of prompts in it; both `(k,)`, for the last k
-    points."""
+def point_losses(
+    recipe: Recipe, kind: str, answers: Tensor, sample: Sample, shape: tuple[int, ...] = ()
+) -> tuple[Tensor, Tensor]:
+    """The sum over prompts of the losses at each point, and the number of prompts in it; both `(*shape, k)`, for the
+    last k points. The prompts are those of as many batches as `shape` has places, one after the other."""
     k = answers.shape[1]
     clean = recipe.target == "clean" and "clean" in sample.hidden
     target = (sample.hidden["clean"] if clean else sample.ys)[:, -k:]
@@ -216,4 +219,5 @@ def point_losses(recipe: Recipe, kind: str, answers: Tensor, sample: Sample) -> 
         each = F.cross_entropy(answers.flatten(0, 1), target.flatten(), reduction="none").view_as(target)
     each = each.flatten(2).mean(2) if each.ndim == 3 else each
     scored = torch.ones_like(each) if sample.scored is None else sample.scored[:, -k:].to(each.dtype)
-    return (each * scored).sum(0), scored.sum(0)
+    sums, counts = ((t.unflatten(0, (*shape, -1))) for t in (each * scored, scored))
+    return sums.sum(-2), counts.sum(-2)

@@ -103,14 +103,8 @@ class SeededRun(Run):
         """The sum of the objectives, of which each seed's gradient is its own, and the mean loss of each seed."""
         recipe = self.recipe
         dims, points = active(recipe, self.task.dims, self.step)
-        samples = [
-            self.task.sample(
-                Draw(seed, self.step, recipe.batch, device=self.device),
-                recipe.points,
-                active=dims if recipe.curriculum else None,
-            )
-            for seed in self.seeds
-        ]
-        answers = self.model(torch.stack([s.xs for s in samples]), torch.stack([s.ys for s in samples]))
-        each = [self._measured(a, s, points) for a, s in zip(answers, samples, strict=True)]
-        return torch.stack([o for o, _ in each]).sum(), torch.stack([loss for _, loss in each])
+        draw = Draw(self.seeds, self.step, recipe.batch, device=self.device)
+        sample = self.task.sample(draw, recipe.points, active=dims if recipe.curriculum else None)
+        xs, ys = (t.unflatten(0, (*self.shape, -1)) for t in (sample.xs, sample.ys))
+        objectives, losses = self._measured(self.model(xs, ys).flatten(0, 1), sample, points)
+        return objectives.sum(), losses
