@@ -69,7 +69,7 @@ def fused() -> tuple[Callable[..., Tensor], ...]:
 class Draw:
     """Random numbers for the rows of one batch: functions of `(seed, step, row, number of earlier draws, index)`.
 
-    - `seed`: any integer, or several: the rows of the first, then those of the second, and so on, each the same as alone.
+    - `seed`: any integer, or several: the rows of the first, then those of the second, …, each the same as alone.
     - `step`: an integer, or an integer tensor on the device.
     - `rows`: the number of rows, counted from `first`, so that processes can split a batch; or their indices `(rows,)`.
     - `compiled`: use compiled kernels, for a GPU that draws many batches of one shape.

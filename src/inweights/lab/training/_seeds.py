@@ -19,8 +19,8 @@ from inweights.lab.training._recipe import Recipe, changed
 from inweights.lab.training._run import LOW, Run, build
 from inweights.lab.training._schedule import active
 
-RECURRENT = ("griffin", "hybrid", "lstm", "mamba")
-"""Models with kernels of their own along a sequence, which have no batched form over weights."""
+ALONE = ("lstm",)
+"""Models with library kernels along a sequence that have no batched form over weights."""
 
 
 def one_by_one(recipe: Recipe) -> str:
@@ -28,7 +28,7 @@ def one_by_one(recipe: Recipe) -> str:
     if recipe.precision in LOW:
         return f"`precision` is {recipe.precision}, whose scaling and rounding are those of one model"
     kind = recipe.model.kind
-    return f"the scan of {kind} has no batched form over weights" if kind in RECURRENT else ""
+    return f"the kernel of {kind} has no batched form over weights" if kind in ALONE else ""
 
 
 class Stacked(nn.Module):
