@@ -18,7 +18,6 @@ from inweights.lab._text import value
 from inweights.lab.models import MODELS, Settings
 from inweights.lab.tasks import TASKS, Task
 
-
 SEED = "seed"
 
 
