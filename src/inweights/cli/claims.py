@@ -225,6 +225,7 @@ def _about(claim: Claim) -> dict[str, Any]:
         "authors": claim.paper.authors,
         "arxiv": claim.paper.arxiv,
         "version": claim.paper.version or None,
+        "published": claim.paper.published or None,
         "address": claim.paper.address or None,
         "where": claim.where,
         "stratum": fact.stratum,
