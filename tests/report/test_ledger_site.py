@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -75,6 +76,22 @@ def test_every_page_is_whole_and_needs_no_script(pages: dict[str, str]) -> None:
         for part in stated:
             assert " ".join(part.split()) in text, id
         assert pages[f"{id}.html"].count("<svg") == len(entry.quantities)
+
+
+def test_the_page_of_changes_states_what_the_history_has(pages: dict[str, str]) -> None:
+    """Every claim of the record with the commit of its criterion; a change after a result is named as one."""
+    commits = json.loads((DOCS / "registration" / "commits.json").read_text(encoding="utf-8"))
+    page = Checked()
+    page.feed(pages["changes.html"])
+    text = " ".join(" ".join(page.text).split())
+    assert set(recorded()) <= set(commits)
+    for id in recorded():
+        commit, date = commits[id]["criterion"]
+        assert f"{id} {date} {commit}" in text
+    after = next(c for c in commits["akyurek-ridge"]["changed"] if c["after_a_result"])
+    row = text[text.index("akyurek-ridge 2026-11-15 3039914bc89f") :]
+    before, later = row.index("a4e0c1f65d6b"), row.index(after["commit"])
+    assert before < later < row.index("garg-linear ")
 
 
 def test_a_figure_shows_what_is_judged() -> None:
