@@ -12,7 +12,10 @@ from inweights.ledger import Entry, Registered
 from inweights.report._claims import interval
 from inweights.report._ledger_html import cells, document, table
 
-SINCE = "Every change of a criterion, a control, a setting or a program since claims are registered by hash."
+SINCE = (
+    "Every change of a criterion, a control, a setting or a program since claims are registered by hash; also faults of "
+    "what is stated about a claim, where the claim itself is as it was."
+)
 EARLIER = "Changes of criteria and controls before that, oldest first."
 COMMITS = (
     "From the history of commits: when the criterion of a claim was first committed, when a result of it was first "
@@ -44,7 +47,7 @@ def _link(id: str, entries: Mapping[str, Entry]) -> str:
 
 
 def _since(entries: Mapping[str, Entry], history: Mapping[str, Sequence[Registered]]) -> str:
-    made = [each for of_claim in history.values() for each in of_claim if each.kind == "change"]
+    made = [each for of_claim in history.values() for each in of_claim if each.was]
     rows = []
     for c in sorted(made, key=lambda each: (each.date, each.claim)):
         entry = entries.get(c.claim)
