@@ -8,7 +8,7 @@ tensor. The hash is the finaliser of SplitMix64 (Steele, Lea and Flood 2014), ap
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -33,8 +33,8 @@ def mix(x: Tensor) -> Tensor:
 
 
 def keyed(step: Tensor, rows: Tensor, salts: Tensor) -> Tensor:
-    """A key for each row of a step; `()`, `(rows,)`, and `(2,)` of the seed → `(rows,)`."""
-    return mix(rows * GOLDEN + mix(mix(step * GOLDEN + salts[0]) + salts[1]))
+    """A key for each row of a step; `()`, `(rows,)`, and `(…, 2)` of the seeds → `(…, rows)`."""
+    return mix(rows * GOLDEN + mix(mix(step * GOLDEN + salts[..., 0]) + salts[..., 1]).unsqueeze(-1))
 
 
 def hashed(keys: Tensor, index: Tensor) -> Tensor:
@@ -69,7 +69,8 @@ def fused() -> tuple[Callable[..., Tensor], ...]:
 class Draw:
     """Random numbers for the rows of one batch: functions of `(seed, step, row, number of earlier draws, index)`.
 
-    - `seed`: any integer, or several: the rows of the first, then those of the second, …, each the same as alone.
+    - `seed`: any integer; or several, `(seeds,)` on the device: the rows of the first, then those of the second, and so
+      on, each the same as alone.
     - `step`: an integer, or an integer tensor on the device.
     - `rows`: the number of rows, counted from `first`, so that processes can split a batch; or their indices `(rows,)`.
     - `compiled`: use compiled kernels, for a GPU that draws many batches of one shape.
@@ -79,7 +80,7 @@ class Draw:
 
     def __init__(
         self,
-        seed: int | Sequence[int],
+        seed: int | Tensor,
         step: int | Tensor,
         rows: int | Tensor,
         *,
@@ -93,13 +94,11 @@ class Draw:
         if isinstance(rows, int):
             rows = torch.arange(first, first + rows, dtype=torch.int64, device=self.device)
         keyed, self._hashed, self._gaussian = fused() if compiled else PLAIN
-        keys = [keyed(at, rows, self._salts(s)) for s in ([seed] if isinstance(seed, int) else seed)]
-        self._draws, self._keys = 0, torch.cat(keys)
+        if isinstance(seed, int):
+            seed = torch.full((), _signed(seed), dtype=torch.int64, device=self.device)
+        salts = torch.stack([seed, seed * 3 + 1], -1)  # products of integers are modulo 2^64
+        self._draws, self._keys = 0, keyed(at, rows, salts).flatten()
         self.rows = len(self._keys)
-
-    def _salts(self, seed: int) -> Tensor:
-        values = (seed, seed * 3 + 1)
-        return torch.stack([torch.full((), _signed(s), dtype=torch.int64, device=self.device) for s in values])
 
     def bits(self, *shape: int) -> Tensor:
         """64 random bits each, as signed integers."""

@@ -13,8 +13,8 @@ from inweights.report._claims import interval
 from inweights.report._ledger_html import cells, document, table
 
 SINCE = (
-    "Every change of a criterion, a control, a setting or a program since claims are registered by hash; also faults of "
-    "what is stated about a claim, where the claim itself is as it was."
+    "Every change of a criterion, a control, a setting or a program since claims are registered by hash; also faults "
+    "of what is stated about a claim, where the claim itself is as it was."
 )
 EARLIER = "Changes of criteria and controls before that, oldest first."
 COMMITS = (

@@ -18,6 +18,7 @@ from inweights.lab.training._optimiser import orthogonal
 from inweights.lab.training._processes import Processes
 from inweights.lab.training._run import Run, point_losses
 from inweights.lab.training._schedule import active, rate
+from inweights.lab.training._seeds import SeededRun
 
 SETTINGS = ["steps=1000", "rate=0.5", "warmup=0.1", "cooldown=0.2"]
 
@@ -135,15 +136,19 @@ def test_a_step_with_overflowing_gradients_changes_nothing(optimiser: str) -> No
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 def test_a_compiled_step_is_the_same_step(small: Recipe) -> None:
-    """To rounding, float32, after three steps; a control: another rate is not."""
-    runs = [Run(r, Processes("cpu"), compiled=c) for r, c in ((small, False), (small, True))]
+    """To rounding, float32, after three steps; a control: another rate is not. Also that of two seeds, the first of
+    which is this model."""
+    runs = [Run(small, Processes("cpu"), compiled=c) for c in (False, True)]
+    runs.append(SeededRun(small, (small.seed, 5), Processes("cpu"), compiled=True))
     other = Run(changed(small, ["rate=0.02"]), Processes("cpu"))
     for run in (*runs, other):
         for _ in range(3):
             run.advance()
-    weights = [torch.cat([p.flatten() for p in r.model.parameters()]) for r in (*runs, other)]
-    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
-    assert (weights[2] - weights[0]).abs().max() > 1e-2
+    firsts = [run.finished(Path())[0][1] for run in (*runs, other)]
+    plain, *others, wrong = (torch.cat([p.flatten() for p in model.parameters()]) for model in firsts)
+    for weights in others:
+        torch.testing.assert_close(weights, plain, rtol=1e-3, atol=1e-4)
+    assert (wrong - plain).abs().max() > 1e-2
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -163,6 +168,20 @@ def test_a_captured_step_is_the_same_step(small: Recipe, optimiser: str, begun: 
     assert int(graph.step) == int(plain.step) == begun + 4
     for a, b in zip(graph._tensors(), plain._tensors(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_captured_step_of_several_seeds_is_the_step_of_each(small: Recipe) -> None:
+    recipe = changed(small, ["schedule=constant"])
+    alone, together = Run(recipe, Processes("cpu")), SeededRun(recipe, (recipe.seed, 5), Processes("cuda"))
+    for run in (alone, together):
+        for _ in range(4):
+            run.advance()
+    (_, first, _), (_, second, _) = together.finished(Path())
+    pairs = list(zip(alone.model.parameters(), first.parameters(), second.parameters(), strict=True))
+    for own, same, _ in pairs:
+        torch.testing.assert_close(same.cpu(), own, rtol=1e-3, atol=1e-4)
+    assert max((other.cpu() - own).abs().max().item() for own, _, other in pairs) > 1e-2
 
 
 def test_unpredictable_points_are_not_trained_on() -> None:

@@ -51,11 +51,7 @@ class Run:
         on_gpu = self.device.type == "cuda"
         self._compiled = on_gpu if compiled is None else compiled
         if self._compiled:
-            # Block by block: they have the same structure, so that one compilation serves all, and a run starts
-            # quickly. Many kernels are too small to fill a GPU: independent ones are combined.
-            options: dict[str, Any] = {"combo_kernels": True} if on_gpu else {}
-            for block in getattr(self.model, "blocks", [self.model]):
-                block.compile(dynamic=False, options=options)
+            self._compile_model({"combo_kernels": True} if on_gpu else {})
         self._answers: Any = processes.wrapped(self.model)
         small = self._compiled and processes.count == 1  # also the code around the blocks: dozens of kernels on scalars
         fused: Callable[..., Any] = partial(torch.compile, dynamic=False) if small else lambda f: f
@@ -81,6 +77,12 @@ class Run:
 
     def _built(self) -> nn.Module:
         return build(self.recipe).to(self.device)
+
+    def _compile_model(self, options: dict[str, Any]) -> None:
+        """Block by block: they have the same structure, so that one compilation serves all, and a run starts quickly.
+        Many kernels are too small to fill a GPU: independent ones are combined."""
+        for block in getattr(self.model, "blocks", [self.model]):
+            block.compile(dynamic=False, options=options)
 
     def finished(self, folder: Path) -> list[tuple[Recipe, Learner, Path]]:
         """The trained models, each with its recipe and the folder that it is written to."""
