@@ -130,6 +130,25 @@ def test_facts_that_could_not_be_judged_are_never_good() -> None:
     assert Fidelity((good,), facts=7, recall=known).verdict == "GOOD"
 
 
+def test_generic_questions_do_not_decide_about_a_prompt_that_directs_nothing() -> None:
+    """Such a prompt hardly changes answers to them. One that directs as well is judged by both."""
+    generic = Measured("generic", 24, 99, 0.1, 0.07, 0.5, 0.6, Recovered(0.3, -0.1, 0.6))
+    studied = Measured("studied", 24, 99, 1.0, 0.1, 0.5, 0.9, Recovered(0.9, 0.85, 0.95))
+    lost = Measured("studied", 24, 99, 1.0, 1.0, 0.5, 0.5, Recovered(0.0, -0.1, 0.1))
+    known = Recall({"prompted": share(20, 16), "bare": share(20, 0), "folded": share(20, 16)})
+
+    def judged(directs: bool, apart: Measured | None) -> Fidelity:
+        return Fidelity((generic,), facts=7, recall=known, studied=apart, directs=directs)
+
+    assert judged(False, studied).verdict == "GOOD"
+    assert "0.90 of its effect on studied questions" in judged(False, studied).reason
+    assert judged(True, studied).verdict == "FAILED"
+    assert "0.30 of its effect on other questions" in judged(True, studied).reason
+    assert judged(False, lost).verdict == "FAILED"
+    assert judged(False, None).verdict == "FAILED"  # then only the generic ones are there
+    assert [judged(d, studied).as_json()["verdict_on"] for d in (False, True)] == ["studied", "generic"]
+
+
 def test_everyone_is_asked_the_same_questions() -> None:
     """On random weights nobody knows anything: what is checked is that each column is what its name says."""
     model = talker()

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
+from inweights._errors import InputError
 from inweights.folding._draw import Draws
 from inweights.folding._examples import Examples
 from inweights.folding._guard import Guard
@@ -20,7 +21,7 @@ from inweights.folding._steps import Divergence, Steps, with_truth
 from inweights.folding._teacher import Teacher
 from inweights.folding._work import State, adam_tensors, restore_adam
 from inweights.models import Model
-from inweights.running import at_head, block_outputs, fused_norms, pick
+from inweights.running import at_head, block_outputs, fused_norms, no_cudnn_attention, pick
 
 
 class Fit:
@@ -107,6 +108,7 @@ class Fit:
         self.loss.copy_(divergence.detach())
 
 
+@no_cudnn_attention()
 def fit(
     model: Model,
     examples: Examples,
@@ -139,6 +141,7 @@ def fit(
         replay = _captured(doing) if steps.graph else doing.step
     guard = Guard(lora.parameters, float(doing.scale))
     losses = _resumed(state, guard, doing, draws)
+    before = len(losses)
     while len(losses) < steps.count:
         some, seen = draws.next(steps.count - len(losses)), []
         for k, chosen in enumerate(some, len(losses)):
@@ -148,12 +151,23 @@ def fit(
             seen.append(doing.loss.clone())
             after(k + 1)
         losses += torch.stack(seen).tolist()
+        _require_steps(doing, len(losses) - before)
         guard.look(losses[-len(seen) :], doing.adam)
         if state.due() or len(losses) == steps.count:
             tensors, numbers = guard.state()
             state.keep(tensors | adam_tensors(doing.adam, lora.parameters), numbers | {"losses": losses})
     guard.finish()
     return losses
+
+
+def _require_steps(doing: Fit, taken: int) -> None:
+    """Refuses to go on where every step was left out: the updates would stay zero, however finite the losses are."""
+    if int(doing.skipped) == taken:
+        kind = str(next(doing.model.model.parameters()).dtype).removeprefix("torch.")
+        raise InputError(
+            f"The gradient is not finite in any of the first {taken} steps in {kind}, so nothing can be fitted: fold "
+            "on --device cpu, or a model that was loaded with attn_implementation='eager'."
+        )
 
 
 def _resumed(state: State, guard: Guard, doing: Fit, draws: Draws) -> list[float]:

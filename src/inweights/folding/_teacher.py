@@ -12,7 +12,7 @@ from torch import Tensor
 
 from inweights.folding._examples import Examples
 from inweights.models import Model
-from inweights.running import at_head, block_outputs, last_logits, pick, widened
+from inweights.running import at_head, block_outputs, last_logits, no_cudnn_attention, pick, widened
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Teacher:
     blocks: Tensor
 
 
+@no_cudnn_attention()
 def prompted(model: Model, examples: Examples, *, blocks: bool = False, batch_tokens: int = 1024) -> Teacher:
     """One pass over all examples, each behind what its teacher reads.
 
@@ -81,6 +82,7 @@ def _passes(
         yield chosen, rows.clamp_min(0), partial(net, input_ids=batch.ids, use_cache=False)
 
 
+@no_cudnn_attention()
 def answer_scores(
     model: Model,
     asked: Sequence[tuple[int, ...]],

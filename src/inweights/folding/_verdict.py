@@ -31,9 +31,13 @@ def verdict(
     return "GOOD" if good else "PARTIAL"
 
 
-def reasons(recovered: float | None, retained: float | None) -> str:
-    """The numbers that the verdict follows from, each with what `GOOD` needs; empty if there are none."""
+def reasons(recovered: float | None, retained: float | None, studied: bool = False) -> str:
+    """The numbers that the verdict follows from, each with what `GOOD` needs; empty if there are none.
+
+    `studied`: whether what is recovered was measured on questions about the prompt.
+    """
     on = "of its effect on other questions" if retained is not None else "of the prompt's effect"
+    on = "of its effect on studied questions that were kept apart" if studied else on
     parts = (
         (retained, RETAINED, "of the right answers about the prompt are retained"),
         (recovered, RECOVERED, f"{on} is recovered"),

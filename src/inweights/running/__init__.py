@@ -3,6 +3,7 @@
 Nothing here knows of patches, folds or claims.
 """
 
+from inweights.running._attention import no_cudnn_attention as no_cudnn_attention
 from inweights.running._block import Block as Block
 from inweights.running._block import Control as Control
 from inweights.running._block import Tail as Tail

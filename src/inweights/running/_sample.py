@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
+from inweights.running._attention import no_cudnn_attention
 from inweights.running._head import last_logits
 
 # The cache is copied at every token, so a long context is sampled in smaller batches: bytes and texts at once.
@@ -19,6 +20,7 @@ DROP = 0.75
 """The share of texts in progress below which a batch is computed without those that have ended."""
 
 
+@no_cudnn_attention()
 def sample(
     net: nn.Module,
     shared: Sequence[int],
