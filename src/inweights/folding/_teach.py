@@ -164,12 +164,9 @@ def _common(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 def greedy(frame: Frame, prompts: Sequence[tuple[int, ...]], new: Sequence[int]) -> list[tuple[int, ...]]:
     """The greedy answers to whole prompts, each of at most its number of new tokens. What all of them begin with is
     read once."""
-    results: list[tuple[int, ...]] = [()] * len(prompts)
-    for most in sorted(set(new)):
-        some = [k for k, n in enumerate(new) if n == most]
-        shared = _common([prompts[k][:-1] for k in some])
-        rest = [prompts[k][len(shared) :] for k in some]
-        answers = sample(frame.model.model, shared, rest, new=most, temperature=0.0, seed=0, ends=frame.ended)
-        for k, answer in zip(some, answers, strict=True):
-            results[k] = answer
-    return results
+    if not prompts:
+        return []
+    shared = _common([prompt[:-1] for prompt in prompts])
+    rest = [prompt[len(shared) :] for prompt in prompts]
+    answers = sample(frame.model.model, shared, rest, new=max(new), temperature=0.0, seed=0, ends=frame.ended)
+    return [answer[:most] for answer, most in zip(answers, new, strict=True)]
