@@ -1,4 +1,4 @@
-"""`hooked`: functions that run before and after the forwards of modules, and are gone when their context ends."""
+"""`hooked`: functions that run before and after the forwards of modules, removed when their context ends."""
 
 from __future__ import annotations
 
