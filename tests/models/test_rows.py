@@ -260,7 +260,7 @@ def test_the_command_exits_with_1_if_it_does_not_hold(
 ) -> None:
     done = run(monkeypatch, found, *args)
     assert done.exit_code == 1
-    assert "did not hold" in done.output
+    assert "does not hold" in done.output
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Pretrained language models: their anatomy, and patches that stand for a context."""
+"""Pretrained language models: their anatomy, and patches that replace a context."""
 
 from inweights.models._adapter import Factors as Factors
 from inweights.models._adapter import is_transposed as is_transposed

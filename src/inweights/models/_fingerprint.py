@@ -24,7 +24,7 @@ _BOOKKEEPING = {
     "_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "attn_implementation",
     "_attn_implementation", "experts_implementation", "_experts_implementation", "use_cache", "quantization_config",
 }  # fmt: skip
-"""Settings that say where a model came from or how it is run, and not what it computes."""
+"""Settings that describe the origin of a model or how it is run, and not what it computes."""
 
 
 @dataclass(frozen=True)
