@@ -1,5 +1,5 @@
-"""Readers of files that a user or a cache hands over, one per format: limited in size and in nesting, with no number
-that Python or torch could not hold. What is malformed is refused before it is parsed, with one sentence.
+"""Readers of files of the user or a cache, one per format: limited in size and in nesting, without numbers that Python
+or torch cannot represent. Malformed files are refused before they are parsed, with one sentence.
 
 Every sentence is `WHAT 'PATH' cannot be read, REASON: FIX.`, where `what` names the option or the kind of the file.
 """

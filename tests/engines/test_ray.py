@@ -88,7 +88,7 @@ def test_work_that_fails_or_crashes_has_an_answer(
     assert (tmp_path / "works" / "dies once" / "made").read_text() == "by dies once"
     for does, said in (
         ("lacks", "Ray could not run it: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
-        ("dies", "Its process died 2 times, last of WorkerCrashedError: it may need more memory than there is."),
+        ("dies", "Its process died 2 times, last of WorkerCrashedError: it may need more memory than is available."),
     ):
         monkeypatch.setattr(_ray, "away", SCOPE[does])
         assert answers("one") == {"one": f"failed: {said}"}

@@ -37,7 +37,7 @@ Passages = dict[tuple[str, str], str]
 
 
 def document(entities: Entities, layout: str, title: str, who: str, chance: Random) -> tuple[str, Passages]:
-    """A register's text, and for each entity and attribute the passage that says it.
+    """A register's text, and for each entity and attribute the passage that states it.
 
     **Arguments:**
 

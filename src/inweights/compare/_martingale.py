@@ -105,7 +105,7 @@ def martingale_test(sampler: Sampler, observed: Tensor, steps: int, paths: int, 
 
 
 def by_model(model: Model) -> Sampler:
-    """The model as a rule: it reads `0,1,1,` and so on, and continues with the digits it finds likely, of the two."""
+    """The model as a rule: it reads `0,1,1,` and so on, and samples the next digit by its probabilities of the two."""
     tok: Any = model.tokenizer
     digits = [tok(d, add_special_tokens=False)["input_ids"] for d in ("0", "1")]
     comma = tok(",", add_special_tokens=False)["input_ids"]

@@ -35,7 +35,7 @@ def run_comparison(
     folder: Path | None = None,
     after: After = lambda part, done, total: None,
 ) -> Comparison:
-    """Measures what a plan says; parts that were measured before are read.
+    """Measures the parts of a plan; parts that were measured before are read.
 
     **Arguments:**
 
