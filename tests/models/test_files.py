@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from inweights import InputError
-from inweights.models import Model, Patch, Prompt, anatomy, load, load_patch, merged, patch, to_gguf, to_peft, verify
+from inweights.models import Model, Patch, Prompt, anatomy, load, merged, patch, to_gguf, to_peft, verify
 from inweights.models._load import as_model
 from inweights.models._tiny import tiny
 from inweights.running._stepping import inputs
@@ -85,12 +85,12 @@ def broken(tmp_path: Path, how: str) -> tuple[Path, Model]:
 def test_a_corrupted_or_foreign_patch_is_refused(tmp_path: Path, how: str, words: str) -> None:
     path, of = broken(tmp_path, how)
     with pytest.raises(InputError, match=words):
-        load_patch(path, of)
+        Patch.load(path, of)
 
 
 def test_there_is_no_such_patch(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="There is no patch file"):
-        load_patch(tmp_path / "none", model())
+        Patch.load(tmp_path / "none", model())
 
 
 def logits(net: torch.nn.Module, asked: Prompt) -> torch.Tensor:
