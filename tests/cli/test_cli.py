@@ -10,7 +10,6 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
 
@@ -112,39 +111,6 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path: Path, monkeypatch: pytes
     assert numbers("1") == numbers("1") != numbers("2")
 
 
-@pytest.mark.parametrize(("name", "rows"), [("prefix", ["packed", "copies"]), ("update", ["time", "memory"])])
-def test_benches_measure_both_sides_and_check_that_they_agree(name: str, rows: list[str]) -> None:
-    """With one round instead of seven: how steady the ratios are is not asked here."""
-    job = import_module(f"inweights.bench.{name}")
-    with patch.object(job, "run", partial(job.run, rounds=1)):
-        found = json.loads(run("bench", name, "--json").stdout)
-    assert [row["name"] for row in found["rows"]] == rows
-    head = next(row for row in found["rows"] if row["name"] == found["headline"])
-    for key in ("ours", "rival", "ratio"):
-        assert found[key] == head[key] > 0
-    for row in found["rows"]:
-        assert row["ratio"] == pytest.approx(row["rival"] / row["ours"])
-        assert row["goal"] > 1
-    assert found["agrees"] is True
-    assert found["error"] <= found["tolerance"]
-
-
-def test_benches_are_listed() -> None:
-    assert set(json.loads(run("bench", "--json").stdout)["benches"]) == {
-        "prefix",
-        "update",
-        "trace",
-        "generate",
-        "fold",
-        "knowledge",
-        "predictors",
-        "compare",
-        "train",
-        "app",
-    }
-    assert "prefix" in run("bench").stdout
-
-
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -169,21 +135,6 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
 def test_python_dash_m_is_the_same_door() -> None:
     done = subprocess.run([sys.executable, "-m", "inweights", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == run_apart("--version")
-
-
-def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A ratio is meaningless if the results differ."""
-    import inweights.bench
-    from inweights.bench._measure import Result, Row
-    from inweights.cli import main
-
-    wrong = Result("nothing", "a", (Row("a", 1.0, 2.0, "seconds", 1.0),), error=1.0, tolerance=0.1)
-    monkeypatch.setattr(inweights.bench, "load", lambda name: lambda: wrong)
-    monkeypatch.setattr(sys, "argv", ["inweights", "bench", "prefix"])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 1
-    assert "DISAGREE" in capsys.readouterr().out
 
 
 # --- language models ---------------------------------------------------------------------------------
