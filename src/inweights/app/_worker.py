@@ -20,7 +20,7 @@ from inweights._errors import InputError, out_of_memory
 from inweights.app._limits import KINDS, Request
 
 
-class Cancelled(Exception):  # noqa: N818  (asked for, and no error)
+class Cancelled(Exception):  # noqa: N818  (requested, and no error)
     """The user has cancelled this job."""
 
 
@@ -141,7 +141,7 @@ def main(settings: dict[str, Any], lines: TextIO, out: TextIO) -> None:
                 cancelled.set()
             else:
                 work.put(message)
-        os._exit(0)  # the server is gone: nobody waits for what is being computed
+        os._exit(0)  # the server is gone: the result is not needed
 
     threading.Thread(target=listen, daemon=True).start()
     desk = Desk(Path(settings["root"]), tuple(settings["models"]))

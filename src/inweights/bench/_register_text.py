@@ -23,7 +23,7 @@ class Fact:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is about."""
+        """The entity and attribute of the fact."""
         return self.entity, self.attribute.name
 
     @property

@@ -25,7 +25,7 @@ from inweights.data import pairs, source
 from inweights.models import Model
 
 After = Callable[[str, int, int], None]
-"""`after(part, done, total)`: called as the work goes on."""
+"""`after(part, done, total)`: called with the progress."""
 
 
 def run_comparison(

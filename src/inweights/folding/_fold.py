@@ -74,7 +74,7 @@ class Fold(Shown):
         what = self.card.method or "adapter"
         return f"Fold({what}, rank {self.rank}, {len(self.updates)} matrices, {self.nbytes} bytes)"
 
-    # --- what it is ---------------------------------------------------------------------------------
+    # --- properties ---------------------------------------------------------------------------------
 
     @property
     def rank(self) -> int:

@@ -48,7 +48,7 @@ def load_fold(folder: str | Path, model: Model | nn.Module, *, tokenizer: Any = 
 
     `tokenizer` is that of a transformers model that was not loaded by `iw.load`; only `evaluate` needs it.
 
-    Only `adapter_config.json`, `adapter_model.safetensors` and, where it is there, `inweights.json` are read:
+    Only `adapter_config.json`, `adapter_model.safetensors` and, if present, `inweights.json` are read:
     nothing that could run code. Of the base of a foreign adapter only names and shapes can be checked.
 
     **Example:**

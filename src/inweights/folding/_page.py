@@ -14,7 +14,7 @@ _ORIGIN = {"smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct"}
 
 
 def page(card: Card) -> str:
-    """README.md: YAML front matter, then what it is, what it leaks, how to load it and how well it does."""
+    """README.md: YAML front matter, then a description, a warning, how to load it, and its fidelity."""
     parts = [_front(card), _what(card), _leak(card), _use(card), _made(card), _measured(card)]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 

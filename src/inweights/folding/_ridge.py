@@ -20,7 +20,7 @@ class RidgeFit:
 
     - `penalty`: `λ`.
     - `rank`, `energy`: how its updates are cut; see `cut`.
-    - `name`: what it is for, in messages.
+    - `name`: its name in messages.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ class Lookup:
 def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts: Sequence[Draft]) -> list[Studied]:
     """The questions that the model answers with a fact of their piece when it reads the piece.
 
-    The answer contains a fact that the question does not (the one that was asked for, if it does), and no name or
+    The answer contains a fact that the question does not (the one in question, if it does), and no name or
     number that stands neither in the context nor in the question; it is `GAIN` nats likelier than by the bare model.
     Where the whole context makes the same answer likelier than the window does, the context is the teacher.
     """

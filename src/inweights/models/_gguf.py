@@ -82,5 +82,5 @@ def as_llama_cpp(factors: Factors, model: Model) -> Factors:
 
 
 def _interleaved(B: Tensor, width: int) -> Tensor:
-    """The halves of each head of `width` rows, taken in turns; `B` is `(heads · width, r)`."""
+    """The halves of each head of `width` rows, interleaved; `B` is `(heads · width, r)`."""
     return B.unflatten(0, (-1, 2, width // 2)).transpose(1, 2).flatten(0, 2)

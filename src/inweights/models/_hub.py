@@ -42,7 +42,7 @@ class Snapshot:
 def snapshot(repo: str) -> Snapshot:
     """The newest revision of a repository, downloaded as far as it is not in the cache.
 
-    The list of files and the configurations are looked at before any weights are downloaded. Where the hub cannot be
+    The list of files and the configurations are checked before any weights are downloaded. Where the hub cannot be
     reached, the revision that the cache holds serves.
     """
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError

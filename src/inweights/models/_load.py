@@ -91,7 +91,7 @@ def _source(spec: str) -> Snapshot:
 
 
 def _open(folder: Path, spec: str, dtype: torch.dtype, device: str) -> tuple[nn.Module, Any, str]:
-    """The model, its tokenizer and the hash of its values; only what lies in the folder is read."""
+    """The model, its tokenizer and the hash of its values; only files of the folder are read."""
     extra: dict[str, Any] = {"device_map": "auto"} if device == SPREAD else {}
     # Grouped kernels for experts exist in low precision only.
     if dtype == torch.float64:

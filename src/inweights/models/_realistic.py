@@ -44,7 +44,7 @@ def deep(model_type: str, seed: int = 0, layers: int = DEPTH) -> nn.Module:
 
 
 def draw(model: nn.Module, seed: int = 0, stream: Set[str] = frozenset()) -> None:
-    """Draws all parameters of a model anew, as `deep` describes; `stream` as `stream_norms` returns it."""
+    """Draws all parameters of a model, as `deep` describes; `stream` as `stream_norms` returns it."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for path, p in model.named_parameters():  # of tied parameters the first one: the embedding

@@ -147,7 +147,7 @@ def table(data: str, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def fold_rows(model: RowLearner, full: Sequence[Tensor], kept: Sequence[Tensor]) -> Changes:
-    """For each query row the changes of every block that stand for the rows that are not kept.
+    """For each query row the changes of every block that replace the rows that are not kept.
 
     Each query row has a stream of its own, `(queries, rows, width)`: the kept rows pass through its changed weights
     too. A block is solved on the stream that the changed blocks before it really give, by the theorem: a rank-1

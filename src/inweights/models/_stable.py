@@ -41,7 +41,7 @@ def balanced_scale(goals: Tensor, size: Tensor) -> Tensor:
     unit = goals.abs().max()
     G = (to_float64(goals) / unit).square()
     live = G.sum(0) > 0
-    # A: its product with 1/m² is `mean (goal_t/m)²` of each token, relative to what is asked for.
+    # A: its product with 1/m² is `mean (goal_t/m)²` of each token, relative to its required value.
     A = G[:, live] / goals.shape[-1] / to_float64(size) ** 2
     squares = (_equal(A) @ A).clamp_min(0).sqrt()
     if not bool((squares > 0).all()):

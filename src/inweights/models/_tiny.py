@@ -225,7 +225,7 @@ def _shrunk(kind: Any, overrides: dict[str, Any], depth: int, tied: bool | None)
 def _layers(default: dict[str, Any], depth: int) -> dict[str, Any]:
     """As few layers as show every kind of layer, and at least `depth`, where the configuration lists the kinds."""
     count = next((default[k] for k in ("num_hidden_layers", "num_layers") if isinstance(default.get(k), int)), 0)
-    # A list in which nothing comes twice holds the numbers of some layers: the constructor makes it anew.
+    # A list in which nothing comes twice holds the numbers of some layers: the constructor sets it again.
     lists = {
         k: v
         for k, v in default.items()

@@ -40,7 +40,7 @@ class _Rows:
 
 
 _CACHE = object()
-"""Stands for the cache in recorded arguments: each run of a block gets a fresh one."""
+"""The placeholder of the cache in recorded arguments: each run of a block gets a fresh one."""
 
 
 @dataclass(frozen=True)

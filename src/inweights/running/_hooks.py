@@ -14,7 +14,7 @@ After = Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Any], Any]
 """`after(module, args, kwargs, output)`; returns `None`, or another output."""
 
 
-class Stop(Exception):  # noqa: N818  (no error: it ends a forward whose rest nobody needs)
+class Stop(Exception):  # noqa: N818  (no error: it ends a forward whose rest is not needed)
     """Raised in a hook to leave a forward."""
 
 

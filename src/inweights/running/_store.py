@@ -33,7 +33,7 @@ class Store:
 
     @property
     def spilled(self) -> int:
-        """How many tensors lie in the folder now."""
+        """How many tensors are in the folder now."""
         return len(self._files)
 
     def __setitem__(self, key: Hashable, value: Tensor) -> None:

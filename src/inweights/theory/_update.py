@@ -43,7 +43,7 @@ class Update:
         require_alike(u=self.u, v=self.v)
         require_broadcast(u=tuple(self.u.shape[:-2]), v=tuple(self.v.shape[:-2]))
 
-    # --- what it is ---------------------------------------------------------------------------------
+    # --- properties ---------------------------------------------------------------------------------
 
     @property
     def batch(self) -> tuple[int, ...]:
