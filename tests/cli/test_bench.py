@@ -20,16 +20,16 @@ def test_benches_measure_both_sides_and_check_that_they_agree(
     """With one round instead of seven: how steady the ratios are is not asked here."""
     job = import_module(f"inweights.bench.{name}")
     with patch.object(job, "run", partial(job.run, rounds=1)):
-        found = json.loads(run("bench", name, "--json").out)
-    assert [row["name"] for row in found["rows"]] == rows
-    head = next(row for row in found["rows"] if row["name"] == found["headline"])
+        result = json.loads(run("bench", name, "--json").out)
+    assert [row["name"] for row in result["rows"]] == rows
+    head = next(row for row in result["rows"] if row["name"] == result["headline"])
     for key in ("ours", "rival", "ratio"):
-        assert found[key] == head[key] > 0
-    for row in found["rows"]:
+        assert result[key] == head[key] > 0
+    for row in result["rows"]:
         assert row["ratio"] == pytest.approx(row["rival"] / row["ours"])
         assert row["goal"] > 1
-    assert found["agrees"] is True
-    assert found["error"] <= found["tolerance"]
+    assert result["agrees"] is True
+    assert result["error"] <= result["tolerance"]
 
 
 def test_benches_are_listed(run: Callable[..., Any]) -> None:

@@ -28,8 +28,8 @@ def examples(of: Model, n: int, before: tuple[int, ...] = (1,), longest: int = 4
         return tuple(torch.randint(3, 90, (count,), generator=generator).tolist())
 
     frame = Frame(of, "the context", False, before, some(9))
-    asked, said = ([some(low + i % longest) for i in range(n)] for low in (2, 2))
-    return Examples(frame, ("?",) * n, tuple(asked), tuple(said))
+    asked, output = ([some(low + i % longest) for i in range(n)] for low in (2, 2))
+    return Examples(frame, ("?",) * n, tuple(asked), tuple(output))
 
 
 def changed(of: Model, updates: dict[str, Update]) -> dict[str, Tensor]:
@@ -43,12 +43,12 @@ def changed(of: Model, updates: dict[str, Update]) -> dict[str, Tensor]:
 
 def answers(of: Model, made: Examples, updates: dict[str, Update] | None = None, prompted: bool = False) -> Tensor:
     """The logits of all answer tokens, `(tokens, vocabulary)`, by plain forwards of one sequence each."""
-    found = []
+    result = []
     ahead = (*made.frame.before, *(made.frame.folded if prompted else ()))
     with KeepFloat64(), torch.no_grad(), exchanged(of.model, changed(of, updates or {})):
-        for asked, said in zip(made.asked, made.answers, strict=True):
-            found.append(run(of.model, torch.tensor([[*ahead, *asked, *said[:-1]]]))[0, -len(said) :])
-    return torch.cat(found)
+        for asked, output in zip(made.asked, made.answers, strict=True):
+            result.append(run(of.model, torch.tensor([[*ahead, *asked, *output[:-1]]]))[0, -len(output) :])
+    return torch.cat(result)
 
 
 def losses(of: Model, made: Examples, *folds: dict[str, Update] | None) -> list[float]:

@@ -58,7 +58,7 @@ def test_it_does_what_the_formulas_say() -> None:
     """Against the three regressions of each Llama layer, written out on dense matrices of all tokens at once."""
     of = model()
     made = examples(of, 30)
-    net, found = of.model, {}
+    net, result = of.model, {}
     with KeepFloat64(), torch.no_grad():
         batch = made.batch(list(range(30)))
         w = torch.where(batch.answers, 10.0, 1.0)[:, 1:][batch.real[:, 1:]]
@@ -94,14 +94,14 @@ def test_it_does_what_the_formulas_say() -> None:
             down = ridge(inner, goal[:, -T:] - h)
             h = h + inner @ down.mT
             at = f"model.layers.{k}."
-            found[f"{at}self_attn.o_proj.weight"], found[f"{at}mlp.down_proj.weight"] = o, down
-            found[f"{at}mlp.gate_proj.weight"] = layer.mlp.gate_proj.weight @ M
-            found[f"{at}mlp.up_proj.weight"] = layer.mlp.up_proj.weight @ M
+            result[f"{at}self_attn.o_proj.weight"], result[f"{at}mlp.down_proj.weight"] = o, down
+            result[f"{at}mlp.gate_proj.weight"] = layer.mlp.gate_proj.weight @ M
+            result[f"{at}mlp.up_proj.weight"] = layer.mlp.up_proj.weight @ M
     updates = closed_form(of, made)
-    assert updates.keys() == found.keys()
+    assert updates.keys() == result.keys()
     for name, update in updates.items():
         assert update.name == name
-        torch.testing.assert_close(update.dense(), found[name], rtol=0, atol=1e-9)
+        torch.testing.assert_close(update.dense(), result[name], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "phi", "mamba"])
@@ -123,9 +123,9 @@ def test_what_is_solved_on_is_what_the_patched_model_says(family: str) -> None:
 
     class Watching(_Layers):
         def solve(self, k: int, part: object) -> dict[str, Update]:
-            found = super().solve(k, part)  # type: ignore[arg-type]
+            result = super().solve(k, part)  # type: ignore[arg-type]
             streams.append(self.bare[0].clone())
-            return found
+            return result
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("inweights.folding._layers._Layers", Watching)
@@ -199,15 +199,15 @@ def test_attention_and_mlp_run_once_in_each_stream() -> None:
 
 
 def test_the_matrix_of_the_attention_is_found() -> None:
-    found = {}
+    result = {}
     for family in ("llama", "gpt2", "bloom", "phi"):
         of = model(family)
         with KeepFloat64(), torch.no_grad():
             parts = with_attention(chain_of(of.model, [b.name for b in of.anatomy.blocks]), parts_of(of))
         control = parts[0].attention
-        found[family] = (control.name.rpartition("h.0.")[2], control.transposed) if control else None
+        result[family] = (control.name.rpartition("h.0.")[2], control.transposed) if control else None
         assert bool(parts[0].child) == (family in ("llama", "gpt2")), "Bloom adds the stream inside its attention"
-    assert found == {
+    assert result == {
         "llama": ("model.layers.0.self_attn.o_proj.weight", False),
         "gpt2": ("attn.c_proj.weight", True),
         "bloom": ("self_attention.dense.weight", False),

@@ -29,8 +29,8 @@ def test_a_report_has_sets_controls_side_effects_and_savings() -> None:
     assert made.fold.card.prompt is None
     assert made.fold.card.fidelity
     frame = Frame.of(model, CONTEXT)
-    found = fidelity_of(frame, made.fold, {"some": ["Hi?"]}, answers=[("Hi?", "x"), ("Why?", "y")], new=6)
-    assert set(found.accuracy) == {"prompted", "bare", "folded"}
+    result = fidelity_of(frame, made.fold, {"some": ["Hi?"]}, answers=[("Hi?", "x"), ("Why?", "y")], new=6)
+    assert set(result.accuracy) == {"prompted", "bare", "folded"}
 
 
 def test_held_out_queries_of_a_file_are_not_calibrated_on(tmp_path: Path) -> None:

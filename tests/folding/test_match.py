@@ -216,20 +216,20 @@ def test_random_updates_of_equal_norms_recover_nothing() -> None:
     model = talker()
     examples = some(model, 16)
     fold = Fold(solve_updates(model, examples, steps=replace(FEW, count=40)).updates, Card())
-    found = measure("calibration", examples, fold)
-    assert found.recovered.value > 0.3
-    assert found.controls["random updates of equal norms"].value < 0.1
+    result = measure("calibration", examples, fold)
+    assert result.recovered.value > 0.3
+    assert result.controls["random updates of equal norms"].value < 0.1
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_folds_both_kinds_of_models(model: Model, method: str) -> None:
     model = Model(model.model.float(), model.tokenizer, model.name)
     examples = some(model)
-    found = solve_updates(
+    result = solve_updates(
         model, examples, method, rank=2, steps=FEW if method in ("match", "distil", "polish") else None
     )
-    assert found.seconds > 0
-    fold = Fold(found.updates, Card())
+    assert result.seconds > 0
+    fold = Fold(result.updates, Card())
     assert fold.rank <= 2
     assert all(bool(u.u.isfinite().all() and u.v.isfinite().all()) for u in fold.updates.values())
 

@@ -64,8 +64,8 @@ def test_an_update_that_is_not_the_smallest_fails(
         return absorb(block, context, query, carrier=carrier)
 
     monkeypatch.setattr(exact, "absorb", larger)
-    found, judged = verdict("dherin-minimum-norm", 3)
-    assert found is not Verdict.PASS
+    result, judged = verdict("dherin-minimum-norm", 3)
+    assert result is not Verdict.PASS
     assert judged["excess"].value.value < 0
     assert judged["error"].verdict is Verdict.PASS
 
@@ -94,8 +94,8 @@ def test_a_control_of_the_last_token_that_does_not_fail_is_seen(
     monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
 ) -> None:
     def own_last_only(block: ContextualBlock, context: Tensor, query: Tensor, part: range) -> Changes:
-        found = absorb(block, context, query, part)
-        return found if context.shape[1] == TOKENS else found.random_like(9)
+        result = absorb(block, context, query, part)
+        return result if context.shape[1] == TOKENS else result.random_like(9)
 
     monkeypatch.setattr(limits, "absorb", own_last_only)
     assert verdict("dherin-last-token", 1)[0] is Verdict.INCONCLUSIVE
@@ -136,8 +136,8 @@ def test_a_control_that_is_no_different_is_never_a_pass(
 ) -> None:
     """In each of these worlds the claim holds, and so does its control."""
     SABOTAGE[id](monkeypatch)
-    found, judged = verdict(id, 1)
-    assert found is Verdict.INCONCLUSIVE
+    result, judged = verdict(id, 1)
+    assert result is Verdict.INCONCLUSIVE
     assert {j.why for j in judged.values()} == {"the control did not fail"}
 
 
@@ -152,10 +152,10 @@ def test_changes_are_computed_without_a_formula() -> None:
         smallest(a.unsqueeze(1), ((full - a) @ W.mT).unsqueeze(1)), update, rtol=1e-12, atol=1e-12
     )
     starts = [torch.zeros_like(update), 0.1 * torch.ones_like(update)]
-    found = [trained(block, query, wanted, start, 0) for start in starts]
-    for change in found:
+    result = [trained(block, query, wanted, start, 0) for start in starts]
+    for change in result:
         torch.testing.assert_close(run(block, change, nothing, query), wanted, rtol=1e-12, atol=1e-12)
-    assert (found[0] - found[1]).abs().max() > 0.1
+    assert (result[0] - result[1]).abs().max() > 0.1
     assert (run(block, starts[0], nothing, query) - wanted).abs().max() > 0.1
 
 

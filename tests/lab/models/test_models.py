@@ -85,15 +85,15 @@ def make(name: str, task: Task, seed: int = 0) -> Learner:
 
 def cases() -> list[tuple[str, str]]:
     """Every model with every task that it can read."""
-    found = []
+    result = []
     for name in MODELS:
         for kind, task in TASKS.items():
             try:
                 make(name, task)
             except InputError:
                 continue
-            found.append((name, kind))
-    return found
+            result.append((name, kind))
+    return result
 
 
 CASES = cases()
