@@ -20,7 +20,7 @@ Numbers = float | Sequence[float] | Tensor
 @dataclass(frozen=True)
 class Paper:
     """The source of claims. `arxiv` and `authors` are empty for a source that is not a paper; `version` is that of the
-    arXiv paper that was read, empty where the source does not state it.
+    arXiv paper that was read, empty where the source does not say.
 
     `folder` has the paper's `criteria.toml`, `facts.toml` and, optionally, `remarks.toml`.
     """
