@@ -40,7 +40,7 @@ def test_the_measured_divergence_is_that_of_prompted_to_bare(model: Model) -> No
     """Against NumPy, row by row (1e-4: logits in float64, divergences in float32); reversed it is another number."""
     frame = Frame.of(model, CONTEXT)
     examples = answered(frame, made_up(frame, 6, 0, new=4), 0, new=5)
-    found = distance(model, examples, prompted(model, examples)).kl
+    result = distance(model, examples, prompted(model, examples)).kl
 
     def logs(before: tuple[int, ...], answer: tuple[int, ...]) -> Any:
         ids = torch.tensor([[*before, *answer[:-1]]])
@@ -57,8 +57,8 @@ def test_the_measured_divergence_is_that_of_prompted_to_bare(model: Model) -> No
         q = logs((*frame.before, *asked), answer)
         ours.append((np.exp(p) * (p - q)).sum())
         reversed_.append((np.exp(q) * (q - p)).sum())
-    assert np.allclose(found.numpy(), ours, rtol=1e-4, atol=1e-4)
-    assert not np.allclose(found.numpy(), reversed_, rtol=1e-2, atol=1e-2)
+    assert np.allclose(result.numpy(), ours, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(result.numpy(), reversed_, rtol=1e-2, atol=1e-2)
 
 
 def share(n: int, right: int) -> tuple[bool, ...]:
@@ -178,10 +178,10 @@ def test_the_command_judges_by_the_users_questions(
     file.write_text('{"query": "What does the Orla cost?", "answer": "45"}\n')
     args = ("fold", "--model", folder, "--context", CONTEXT, "--calibration", "8", "--device", "cpu", "--json")
     ended = run(*args, "--out", str(tmp_path / "a"), "--questions", str(file))
-    told = json.loads(ended.out)
-    assert told["fidelity"]["recall"]["questions"] == 1
-    assert told["verdict"] in ("GOOD", "PARTIAL", "FAILED")
-    assert ended.code == (1 if told["verdict"] == "FAILED" else 0)
+    reported = json.loads(ended.out)
+    assert reported["fidelity"]["recall"]["questions"] == 1
+    assert reported["verdict"] in ("GOOD", "PARTIAL", "FAILED")
+    assert ended.code == (1 if reported["verdict"] == "FAILED" else 0)
     file.write_text("What does the Orla cost?\n")
     refused = run(*args, "--out", str(tmp_path / "b"), "--questions", str(file))
     assert refused.code == 2

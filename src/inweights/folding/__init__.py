@@ -1,4 +1,4 @@
-"""One adapter for all queries: calibrate, solve, measure, and hand on what other programs load."""
+"""One adapter for all queries: calibrate, solve, measure, and write files that other programs load."""
 
 from inweights.folding._accuracy import accuracy as accuracy
 from inweights.folding._answers import Question as Question

@@ -1,4 +1,4 @@
-"""The fidelity report: what a fold keeps of its prompt on queries that it has not seen, with controls."""
+"""The fidelity report: how much of a prompt's effect a fold keeps on held-out queries, with controls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOWN = 3
 class Measured:
     """On one set of queries: how far bare and folded model are from the prompted one.
 
-    `controls` are the same measure for what must *not* work: random updates of equal norms, and another prompt's fold
+    `controls` are the same measure for negative controls: random updates of equal norms, and another prompt's fold
     where there is one.
     """
 
@@ -53,7 +53,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Fidelity(Shown):
-    """The whole report. The first set of queries stands for it; `accuracy` is there if answers were given.
+    """The whole report. Its headline numbers are those of the first set of queries; `accuracy` needs given answers.
 
     - `studied`: the divergences on questions about the context that were kept apart; `recall`: right answers to them.
     - `facts`: how many facts the context states. `directs`: whether it also directs how to answer. One that does not
@@ -83,7 +83,7 @@ class Fidelity(Shown):
 
     @property
     def warnings(self) -> list[str]:
-        """What the report cannot say, one sentence each."""
+        """The limits of the report, one sentence each."""
         kept = self.recall.retained() if self.recall else None
         if not self.facts or kept is not None:
             return []
@@ -149,7 +149,7 @@ class Fidelity(Shown):
         return fidelity_rows(self.as_json())
 
     def for_card(self) -> dict[str, Any]:
-        """What the model card shows: no times, which are another machine's tomorrow."""
+        """The report as the model card shows it: without times, which depend on the machine."""
         table: dict[str, Any] = {"verdict": f"{self.verdict}: {self.reason}"}
         for s in self.sets:
             row = {"recovered": asdict(s.recovered), "kl": s.kl_folded, "agreement": s.agree_folded}
@@ -239,8 +239,8 @@ def evaluate(
 
     **Arguments:**
 
-    - `context`: the prompt that it should stand for.
-    - `queries`: what to ask; the hand-written questions of this package if none is given.
+    - `context`: the prompt that it replaces.
+    - `queries`: the queries to measure on; the hand-written questions of this package by default.
     - `chat`: whether context and query are turns; by default, if the model has a chat template.
     - `new`: how many answer tokens to compare.
 

@@ -1,4 +1,4 @@
-"""The verdict on a fold: one word for what its report says."""
+"""The verdict on a fold: one word that summarises its report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def verdict(
 
     - `recovered`, `retained`: each with the lower end of its 95% interval; `None` where it does not apply: a context
       without facts retains none, and of few queries there is no interval.
-    - `numbers`: whatever else must be finite.
+    - `numbers`: further numbers that must be finite.
 
     `FAILED` if an interval reaches 0 or anything is not finite; `GOOD` if 0.9 is retained and 0.8 recovered.
     """

@@ -1,6 +1,6 @@
-"""Running a transformers model: positions, caches, hidden states, hooks, one block again, many texts at once.
+"""Running a transformers model: positions, caches, hidden states, hooks, re-running one block, batched sampling.
 
-Nothing here knows of patches, folds or claims.
+Nothing here depends on patches, folds or claims.
 """
 
 from inweights.running._attention import no_cudnn_attention as no_cudnn_attention
