@@ -57,18 +57,18 @@ def test_the_site_is_that_of_the_record(pages: dict[str, str]) -> None:
 def test_every_page_is_whole_and_needs_no_script(pages: dict[str, str]) -> None:
     """All that is on a page is in its HTML; nothing is loaded from elsewhere, and links lead to files that exist."""
     for name, text in pages.items():
-        found = Checked()
-        found.feed(text)
-        assert found.open == [], name
-        local = [link for link in (*found.links, *found.sources) if not link.startswith("https://arxiv.org/abs/")]
+        result = Checked()
+        result.feed(text)
+        assert result.open == [], name
+        local = [link for link in (*result.links, *result.sources) if not link.startswith("https://arxiv.org/abs/")]
         assert [link for link in local if not (DOCS / "ledger" / link).is_file()] == [], name
-        assert not any(source.startswith("http") for source in found.sources)
+        assert not any(source.startswith("http") for source in result.sources)
     whole = Checked()
     whole.feed(pages["index.html"])
-    said = " ".join(whole.text)
+    output = " ".join(whole.text)
     for id, entry in recorded().items():
-        assert id in said
-        assert str(entry.verdict) in said
+        assert id in output
+        assert str(entry.verdict) in output
         own = Checked()
         own.feed(pages[f"{id}.html"])
         text = " ".join(" ".join(own.text).split())

@@ -34,7 +34,7 @@ class Job:
     """One piece of work, as the page sees it and as it is on disk.
 
     - `state`: `queued`, `running`, or one of `OVER`.
-    - `resumed`: the server was stopped during it, and it goes on.
+    - `resumed`: the server was stopped during it, and it was resumed.
     - `version`: grows with every change.
     """
 
@@ -51,7 +51,7 @@ class Job:
     version: int = 0
 
     def view(self, since: int = 0) -> dict[str, Any]:
-        """The job without what it was asked for; of the events those from `since` on."""
+        """The job without its request; of the events those from `since` on."""
         parts = {k: v for k, v in asdict(self).items() if k not in ("request", "news")}
         return parts | {"news": self.news[since:], "next": len(self.news)}
 
@@ -127,7 +127,7 @@ class Jobs:
             self.current = None
 
     def _do(self, job: Job) -> None:
-        """Hands a job to the worker and keeps what it answers, until it is over."""
+        """Gives a job to the worker and stores its messages, until it is over."""
         self.process.send({"kind": job.kind, "request": job.request, "id": job.id})
         end, stage, begun = time.monotonic() + SECONDS[job.kind], "", time.monotonic()
         while not self._stop:
@@ -179,7 +179,7 @@ class Jobs:
         write_atomic(self.folder / job.id / "job.json", json.dumps(parts))
 
     def _read(self) -> None:
-        """The jobs of earlier starts: a fold that was stopped goes on, others say that they were."""
+        """The jobs of earlier starts: an interrupted fold resumes, others end with an error that states it."""
         for path in sorted(self.folder.glob("*/job.json")):
             with suppress(ValueError, TypeError):
                 job = Job(**json.loads(path.read_bytes()))

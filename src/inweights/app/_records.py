@@ -1,4 +1,4 @@
-"""What is known without computing: the ledger, and recorded comparisons."""
+"""Records that need no computation: the ledger, and recorded comparisons."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ from inweights._errors import InputError, out_of_memory
 from inweights.app._limits import KINDS, Request
 
 
-class Cancelled(Exception):  # noqa: N818  (asked for, and no error)
-    """The user does not want this job any more."""
+class Cancelled(Exception):  # noqa: N818  (requested, and no error)
+    """The user has cancelled this job."""
 
 
 class Tell:
-    """How a job speaks to the page: news, progress; both end the job if it was cancelled."""
+    """The events of a job for the page: news, progress; both end the job if it was cancelled."""
 
     def __init__(self, write: Callable[[dict[str, Any]], None], cancelled: threading.Event) -> None:
         self._write, self._cancelled, self._last, self._stage = write, cancelled, 0.0, ""
@@ -49,7 +49,7 @@ class Tell:
 
 
 class Desk:
-    """What stays between jobs: the folder, the loaded models, and the last thing that was computed of each kind."""
+    """The state kept between jobs: the folder, the loaded models, and the last result of each kind."""
 
     HELD = 2
     """Models in memory at the same time."""
@@ -98,7 +98,7 @@ def job_of(kind: str) -> Callable[[Any, Tell, Desk], dict[str, Any]]:
 
 
 def done(kind: str, request: dict[str, Any], tell: Tell, desk: Desk) -> dict[str, Any]:
-    """What came of a job: its `result`, or why there is none, in one sentence."""
+    """The outcome of a job: its `result`, or the reason for its failure, in one sentence."""
     try:
         checked: Request = KINDS[kind].model_validate(request)
         return {"state": "done", "result": job_of(kind)(checked, tell, desk)}
@@ -141,7 +141,7 @@ def main(settings: dict[str, Any], lines: TextIO, out: TextIO) -> None:
                 cancelled.set()
             else:
                 work.put(message)
-        os._exit(0)  # the server is gone: nobody waits for what is being computed
+        os._exit(0)  # the server is gone: the result is not needed
 
     threading.Thread(target=listen, daemon=True).start()
     desk = Desk(Path(settings["root"]), tuple(settings["models"]))
@@ -155,5 +155,5 @@ def main(settings: dict[str, Any], lines: TextIO, out: TextIO) -> None:
 
 if __name__ == "__main__":
     real = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints must not be taken for an answer
+    os.dup2(2, 1)  # the output of libraries must not be read as a message
     main(json.loads(sys.argv[1]), sys.stdin, real)

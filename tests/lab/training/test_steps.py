@@ -46,17 +46,17 @@ def test_a_long_warm_up_is_linear_under_every_schedule(small: Recipe) -> None:
 
 def test_a_curriculum_goes_from_few_to_all(small: Recipe) -> None:
     recipe = changed(small, ["steps=1000", "curriculum.dims=2", "curriculum.points=3", "curriculum.share=0.4"])
-    found = [tuple(int(v) for v in active(recipe, 5, torch.tensor(s))) for s in (0, 99, 100, 250, 399, 400, 999)]
+    result = [tuple(int(v) for v in active(recipe, 5, torch.tensor(s))) for s in (0, 99, 100, 250, 399, 400, 999)]
     # Four sizes each, a hundred steps for each of them.
-    assert found == [(2, 3), (2, 3), (3, 4), (4, 5), (5, 6), (5, 6), (5, 6)]
+    assert result == [(2, 3), (2, 3), (3, 4), (4, 5), (5, 6), (5, 6), (5, 6)]
     assert tuple(int(v) for v in active(small, 5, torch.tensor(0))) == (5, 6)
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 48), (3, 48, 16), (1, 64, 16)])
 def test_orthogonal_makes_singular_values_near_one(shape: tuple[int, ...]) -> None:
     G = torch.randn(*shape, generator=torch.Generator().manual_seed(0))
-    found = torch.linalg.svdvals(orthogonal(G))
-    assert 0.6 < found.min() <= found.max() < 1.3
+    result = torch.linalg.svdvals(orthogonal(G))
+    assert 0.6 < result.min() <= result.max() < 1.3
     # The control: dividing by the norm alone leaves them small. The directions stay: UᵀXV is a positive diagonal.
     plain = torch.linalg.svdvals(G / G.norm(dim=(-2, -1), keepdim=True))
     assert plain.max() < 0.6

@@ -3,7 +3,7 @@ import { $, clock, el, facts, fill, number, percent, table, verdict } from "./do
 import { OVER, call, cancel, follow, result, runner, submit } from "./api.js";
 
 const WHO = ["prompted", "bare", "folded"];
-const READ = { prompted: "the whole prompt", window: "the passage with the answer", retrieved: "passages found by BM25", bare: "nothing", folded: "the fold", random: "control: random updates of equal norms" };
+const READ = { prompted: "the whole prompt", window: "the passage with the answer", retrieved: "passages retrieved by BM25", bare: "nothing", folded: "the fold", random: "control: random updates of equal norms" };
 let shownId = null, history = null, runChat;
 const NOTHING = { pieces: [], questions: [], written: [], queries: [] };
 let study = NOTHING;
@@ -27,7 +27,7 @@ function showProgress(view) {
   else bar.removeAttribute("value");
   const left = p.left == null ? "" : `, about ${clock(p.left)} left in this stage`;
   fill(home,
-    view.resumed ? el("p", { class: "hint", id: "fold-resumed" }, "The server was stopped during this fold; it goes on from where it was.") : null,
+    view.resumed ? el("p", { class: "hint", id: "fold-resumed" }, "The server was stopped during this fold; it was resumed.") : null,
     el("p", {}, view.state === "queued" ? "Waiting for the worker …" : `${p.stage ?? "starting"}${p.total ? `: ${p.done} of ${p.total}` : ""}${left}`),
     bar, el("button", { type: "button", onclick: () => cancel(view.id).catch(() => {}) }, "Cancel this fold"));
 }
