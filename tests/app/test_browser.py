@@ -209,10 +209,13 @@ def test_compare_shows_every_record_as_it_is(open_page: Any) -> None:
         shown = {row[0]: dict(zip(rows[0][1:], row[1:], strict=True)) for row in rows[1:]}
         cosines = {f"overlap cosine, {name}": (values, name) for name, values in record["overlap_cosine"].items()}
         columns = {
-            "accuracy": (record["accuracy"], "accuracy"), "accuracy over labels": (record["accuracy"], "accuracy_labels"),
-            "order sensitivity": (record["order_sensitivity"], "sensitivity"), "KL": (record["kl"], "kl"),
-            "token overlap": (record["token_overlap"], "token_overlap"), **cosines,
-        }  # fmt: skip
+            "accuracy": (record["accuracy"], "accuracy"),
+            "accuracy over labels": (record["accuracy"], "accuracy_labels"),
+            "order sensitivity": (record["order_sensitivity"], "sensitivity"),
+            "token overlap": (record["token_overlap"], "token_overlap"),
+            "KL": (record["kl"], "kl"),
+            **cosines,
+        }
         for heading, (sides, measure) in columns.items():
             wanted = {side: values[measure][0] for side, values in sides.items() if measure in values}
             got = {side: float(cells[heading].split()[0]) for side, cells in shown.items() if cells[heading]}
