@@ -21,7 +21,7 @@ const words = (name) => name.replaceAll("_", " ");
 
 function cell(v) {
   if (!v?.length || v[0] == null) return "";
-  return el("span", {}, number(v[0]), v.length === 3 ? el("span", { class: "tip" }, ` [${number(v[1], 2)}, ${number(v[2], 2)}]`) : "");
+  return el("span", {}, number(v[0]), v.length === 3 ? el("span", { class: "tip interval" }, ` [${number(v[1], 2)}, ${number(v[2], 2)}]`) : "");
 }
 
 function sides(c) {
