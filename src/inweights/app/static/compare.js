@@ -28,7 +28,7 @@ function sides(c) {
   const shown = Object.entries(MEASURES).filter(([, [, of]]) => of(c));
   const names = [...new Set(shown.flatMap(([, [, of]]) => Object.keys(of(c))))];
   return table(["side or control", ...shown.map(([, [heading]]) => heading)], names.map((n) => [n, ...shown.map(([m, [, of]]) => cell(of(c)[n]?.[m]))]),
-    "Means with 95% intervals. Gradient descent is judged by its best checkpoint and rate in each column; overlap is that with in-context learning, in whose own row it is that of two orders of the demonstrations.");
+    "Means with 95% intervals");
 }
 
 function choice(label, options, changed) {
@@ -63,7 +63,7 @@ function sparsity(s) {
   if (!s?.shares) return null;
   const rows = Object.entries(s.shares).flatMap(([kind, by]) => Object.entries(by).map(([how, shares]) => [`${kind}, ${how}`, ...shares.map((v) => number(v)), number(s.needed?.[kind], 4)]));
   return el("details", {}, el("summary", {}, "How sparse the matrices of attention are"),
-    table(["share of entries below", ...s.deltas.map((d) => d.toExponential(0)), "needed by the constructions"], rows, s.quantised ? "Weights of a quantised file: this measures the quantiser." : "Relative: to the deviation of each matrix."));
+    table(["share of entries below", ...s.deltas.map((d) => d.toExponential(0)), "needed"], rows, "Needed: by the constructions"), el("p", { class: "hint" }, `Relative: to the deviation of each matrix.${s.quantised ? " The weights come from a quantised file: this measures the quantiser." : ""}`));
 }
 
 // Whatever else a record has, as a path and its number; of several numbers the mean.
@@ -79,7 +79,8 @@ function setting(c) {
 }
 
 function card({ name, comparison: c }) {
-  return el("section", { class: "card" }, el("h2", {}, `${name}, ${c.setting.model ?? ""}`), setting(c), sides(c), curves(c),
+  return el("section", { class: "card" }, el("h2", {}, `${name}, ${c.setting.model ?? ""}`), setting(c), sides(c),
+    el("p", { class: "hint" }, "Gradient descent is judged by its best checkpoint and rate in each column. Overlap is that with in-context learning, in whose own row it is that of two orders of the demonstrations."), curves(c),
     el("h3", {}, "What follows"),
     facts(Object.entries(c.verdicts).map(([k, v]) => [words(k), el("span", {}, verdict(v.verdict), ` ${v.sentence}: ${number(v.value)} [${number(v.low, 2)}, ${number(v.high, 2)}]`)])),
     c.largest_difference_between_orders == null ? null : el("p", { class: "hint" }, `Largest difference of gradient descent between orders of the same demonstrations: ${number(c.largest_difference_between_orders)}.`),
