@@ -95,10 +95,12 @@ def test_fold_chat_and_download(open_page: Any, server: Server, tmp_path: Path) 
     id = page.inner_text("#fold-view-title").removeprefix("Fold ")
     result = server.ask(f"/api/jobs/{id}/result").json
     assert page.inner_text("#fold-report .verdict") == result["verdict"]
-    first = result["fidelity"]["sets"][0]
-    recovered = first["recovered"]
-    shown = float(page.inner_text("#fold-report tbody tr:nth-child(1) td:nth-child(2)"))
-    assert shown == pytest.approx(recovered["value"] if isinstance(recovered, dict) else recovered, rel=1e-2, abs=1e-3)
+    fidelity = result["fidelity"]
+    studied = [fidelity["studied"]] if fidelity["studied"] else []
+    measured = [s["recovered"]["value"] for s in [*fidelity["sets"], *studied, *fidelity["turns"]]]
+    cells = page.locator("#fold-report tr td:nth-child(2)").all_inner_texts()[-len(measured) :]
+    assert [float(text.split()[0]) for text in cells] == pytest.approx(measured, rel=1e-2, abs=1e-3)
+    assert len(fidelity["turns"]) == 3
     each = result["fidelity"]["recall"]["each"] if result["fidelity"]["recall"] else []
     assert page.locator("#fold-facts tbody tr").count() == len(each)
     assert page.locator("#fold-pieces summary").first.inner_text().startswith("The shop opens at 9:30.")
