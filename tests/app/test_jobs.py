@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -101,6 +104,28 @@ def test_a_running_job_is_cancelled(server: Server) -> None:
     assert server.over(id)["state"] == "cancelled"
     assert not (server.root / "folds" / f"{id}.unfinished").exists()
     assert server.result(server.prompt())["proof"]["verdict"] == "PASS"  # the worker goes on
+
+
+@pytest.mark.parametrize("cancelled_first", [True, False])
+def test_a_cancellation_that_comes_before_the_work_begins_is_not_lost(
+    folder: str, tmp_path: Path, cancelled_first: bool
+) -> None:
+    """Nor does it end the job after it: the worker as the server starts it, all lines there before it reads one."""
+    request = {"model": folder, "context": "My name is Bob.", "query": "Who", "new_tokens": 1}
+    first, after = ({"kind": "prompt", "id": id, "request": request} for id in ("a", "b"))
+    lines = [{"cancel": "a"}, first] if cancelled_first else [first, {"cancel": "a"}]
+    command = [sys.executable, "-m", "inweights.app._worker", json.dumps({"root": str(tmp_path), "models": [folder]})]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdin.write("".join(json.dumps(line) + "\n" for line in [*lines, after]))
+        worker.stdin.flush()
+        states = []
+        while len(states) < 2:
+            message = json.loads(worker.stdout.readline())
+            states += [message["state"]] if "state" in message else []
+        worker.stdin.close()
+    assert states == ["cancelled", "done"]
 
 
 def test_a_fold_of_a_killed_server_resumes_and_other_work_is_reported(folder: str, tmp_path: Path) -> None:
