@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -70,14 +70,24 @@ class Server:
         self.process.stdout.close()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """The worker does nothing inside; the server answers."""
+    def paused(self) -> Iterator[Callable[[Callable[[], bool]], None]]:
+        """The worker does nothing inside; the server answers. What this gives lets the worker go on, in short slices,
+        until something holds: no work ends unseen, however slow the test or the browser is."""
         if not self.workers():  # it was ended with the last job: the next one starts another
             self.result(self.prompt())
         (worker,) = self.workers()
         worker.suspend()
+
+        def until(holds: Callable[[], bool]) -> None:
+            end = time.monotonic() + PATIENCE
+            while not holds():
+                assert time.monotonic() < end
+                worker.resume()
+                time.sleep(0.1)
+                worker.suspend()
+
         try:
-            yield
+            yield until
         finally:
             with suppress(psutil.NoSuchProcess):
                 worker.resume()

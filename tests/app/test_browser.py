@@ -131,13 +131,15 @@ def test_questions_appear_while_a_fold_goes_on_and_one_tab_alone_waits_for_news(
     page.context.on("requestfailed", lambda request: held.discard(request))
     page.fill("#fold-context", "The Orla costs £45. The Fenn costs £62. The Nar costs £17 and weighs 8 tons.")
     page.select_option("#fold-method", "match")
-    page.fill("#fold-calibration", "256")  # so that seconds of work are left when the questions are there
-    page.click("#fold-form .primary")
-    page.wait_for_selector("#fold-pieces li")
-    assert page.locator("#fold-download").count() == 0
-    assert re.fullmatch(r"3 pieces, \d+ questions about them.*", page.inner_text("#fold-pieces h3"))
-    title = page.inner_text("#fold-view-title")
-    with server.paused():
+    with server.paused() as until:
+        page.click("#fold-form .primary")
+        title = page.locator("#fold-view-title").filter(has_text=re.compile(r"Fold \d")).inner_text()
+        job = f"/api/jobs/{title.removeprefix('Fold ')}"
+        until(lambda: any(n["what"] == "kept" for n in server.ask(job).json["news"]))
+        assert server.ask(job).json["state"] == "running"
+        page.wait_for_selector("#fold-pieces li")
+        assert page.locator("#fold-download").count() == 0
+        assert re.fullmatch(r"3 pieces, \d+ questions about them.*", page.inner_text("#fold-pieces h3"))
         for _ in range(7):
             tab = page.context.new_page()
             tab.goto(page.url)
@@ -153,10 +155,10 @@ def test_questions_appear_while_a_fold_goes_on_and_one_tab_alone_waits_for_news(
 def test_a_killed_server_is_reported_and_its_fold_goes_on(open_page: Any, folder: str, tmp_path: Path) -> None:
     own = Server(folder, tmp_path)
     page = open_page("fold", at=own)
-    page.click("#fold-form .primary")
-    page.locator("#fold-progress").filter(has_text=re.compile("queries|answers|fitting")).wait_for()
-    with own.paused():  # it cannot end before it is killed
-        assert own.ask("/api/state").json["jobs"][0]["state"] == "running"
+    with own.paused() as until:
+        page.click("#fold-form .primary")
+        page.locator("#fold-progress").filter(has_text=re.compile("Waiting|starting|loading")).wait_for()
+        until(lambda: own.ask("/api/state").json["jobs"][0]["progress"].get("stage") in ("queries", "answers"))
         own.kill()
     page.locator("#banner").filter(has_text="does not answer").wait_for()
     own.start()
