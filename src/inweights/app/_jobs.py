@@ -103,7 +103,7 @@ class Jobs:
                 self._change(job, state="cancelled", ended=time.time())
             elif job is self.current and not self._cancel_at:
                 self._cancel_at = time.monotonic()
-                self.process.send({"cancel": True})
+                self.process.send({"cancel": job.id})
 
     def result(self, id: str) -> bytes | None:
         """The result of a job as JSON, if it has one."""
@@ -131,15 +131,18 @@ class Jobs:
         self.process.send({"kind": job.kind, "request": job.request, "id": job.id})
         end, stage, begun = time.monotonic() + SECONDS[job.kind], "", time.monotonic()
         while not self._stop:
-            message = self.process.receive(0.2)
+            message, now = self.process.receive(0.2), time.monotonic()
+            if message is not None and "state" in message:
+                if message["state"] == "done":
+                    write_atomic(self.folder / job.id / "result.json", json.dumps(message["result"]))
+                return self._over(job, message["state"], message.get("error", ""))
+            if now > end:
+                self.process.kill()
+                return self._over(job, "failed", f"It took longer than the {SECONDS[job.kind]} s that are allowed.")
+            if self._cancel_at and now > self._cancel_at + 3:
+                self.process.kill()
+                return self._over(job, "cancelled")
             if message is None:
-                now = time.monotonic()
-                if now > end:
-                    self.process.kill()
-                    return self._over(job, "failed", f"It took longer than the {SECONDS[job.kind]} s that are allowed.")
-                if self._cancel_at and now > self._cancel_at + 3:
-                    self.process.kill()
-                    return self._over(job, "cancelled")
                 if not self.process.alive() and not self._stop:
                     return self._over(job, "failed", "The worker ended without an answer; perhaps memory ran out.")
             elif "progress" in message:
@@ -153,10 +156,6 @@ class Jobs:
                 if len(job.news) < NEWS:
                     job.news.append(message["news"])
                 self._change(job, write=False)
-            elif "state" in message:
-                if message["state"] == "done":
-                    write_atomic(self.folder / job.id / "result.json", json.dumps(message["result"]))
-                return self._over(job, message["state"], message.get("error", ""))
         return None
 
     def _over(self, job: Job, state: str, error: str = "") -> None:

@@ -127,7 +127,9 @@ def finite(value: Any) -> Any:
 def main(settings: dict[str, Any], lines: TextIO, out: TextIO) -> None:
     """Does the jobs that come in, one by one, until the input ends."""
     work: queue.Queue[dict[str, Any]] = queue.Queue()
-    cancelled, lock = threading.Event(), threading.Lock()
+    # One for each job: a cancellation that comes before its job has begun must not be lost, nor end another one.
+    cancelled: dict[str, threading.Event] = {}
+    lock = threading.Lock()
 
     def write(message: dict[str, Any]) -> None:
         with lock:
@@ -137,8 +139,9 @@ def main(settings: dict[str, Any], lines: TextIO, out: TextIO) -> None:
     def listen() -> None:
         for line in lines:
             message = json.loads(line)
+            event = cancelled.setdefault(message.get("cancel") or message["id"], threading.Event())
             if "cancel" in message:
-                cancelled.set()
+                event.set()
             else:
                 work.put(message)
         os._exit(0)  # the server is gone: the result is not needed
@@ -148,9 +151,8 @@ def main(settings: dict[str, Any], lines: TextIO, out: TextIO) -> None:
     write({"ready": True})
     while True:
         job = work.get()
-        cancelled.clear()
         desk.id = job["id"]
-        write(done(job["kind"], job["request"], Tell(write, cancelled), desk))
+        write(done(job["kind"], job["request"], Tell(write, cancelled[job["id"]]), desk))
 
 
 if __name__ == "__main__":

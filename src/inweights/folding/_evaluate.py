@@ -90,7 +90,7 @@ class Fidelity(Shown):
         asked = self.recall.questions if self.recall else 0
         return [
             f"The prompt states {self.facts} facts, but what is retained of them is not known: {asked} questions could "
-            "be asked, or the prompt itself did not help to answer them. Give your own with --questions FILE."
+            "be asked, or the prompt itself did not help to answer them. The command takes your own: --questions FILE."
         ]
 
     @property

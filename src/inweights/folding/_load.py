@@ -76,7 +76,10 @@ def load_fold(folder: str | Path, model: Model | nn.Module, *, tokenizer: Any = 
         _check_config(config, len(known), problems)
     card = _card(folder, problems)
     same = card is None or not card.base_fingerprint or model.is_base(card.base_fingerprint)
-    problems.unless(same, f"The adapter was made for other weights, or another dtype, than those of {model.name!r}.")
+    made_for = f": give the model that it was made for, {card.base!r}" if card is not None and card.base else ""
+    problems.unless(
+        same, f"The adapter was made for other weights, or another dtype, than those of {model.name!r}{made_for}."
+    )
     tensors = _tensors(folder, known, model, problems, named=same)
     problems.stop()
     assert config is not None
