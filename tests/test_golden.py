@@ -49,15 +49,15 @@ def logits(model: iw.Model, prompt: iw.Prompt, patch: iw.Patch | None = None) ->
         if patch.mode == "static":
             with patch.applied(model):
                 return net(**given).logits[0]
-        found, cache = [], None
+        result, cache = [], None
         for i in range(prompt.asked):
             now = {name: t[:, i : i + 1] for name, t in given.items() if name != "attention_mask"}
             mask = torch.ones(1, i + 1, dtype=torch.int64)
             with patch.applied(model, i):
                 out = net(**now, attention_mask=mask, past_key_values=cache, use_cache=True)
-            found.append(out.logits[0, -1])
+            result.append(out.logits[0, -1])
             cache = out.past_key_values
-        return torch.stack(found)
+        return torch.stack(result)
 
 
 def about(patch: iw.Patch) -> dict[str, Any]:
@@ -131,18 +131,18 @@ def test_a_folded_adapter_gives_the_logits_that_it_gave(bases: dict[str, iw.Mode
 
 
 def test_the_card_of_an_adapter_is_unchanged(bases: dict[str, iw.Model], tmp_path: Path) -> None:
-    said = says("fold/adapter/inweights.json")
+    output = says("fold/adapter/inweights.json")
     card = iw.load_fold(GOLDEN / "fold" / "adapter", bases["llama"]).card
-    assert said.pop("format") == "inweights-fold-1"
-    assert len(said) == 13
-    assert {name: getattr(card, name) for name in said} == said
+    assert output.pop("format") == "inweights-fold-1"
+    assert len(output) == 13
+    assert {name: getattr(card, name) for name in output} == output
     assert card.base_fingerprint == bases["llama"].fingerprint
     assert (card.method, card.rank, card.chat) == ("match", 2, True)
-    assert json.loads(card.to_json()).items() >= said.items()
+    assert json.loads(card.to_json()).items() >= output.items()
     with pytest.raises(iw.InputError, match="was made for other weights"):
         iw.load_fold(GOLDEN / "fold" / "adapter", iw.Model(spoiled(bases["llama"])))
     shutil.copytree(GOLDEN / "fold" / "adapter", tmp_path / "changed")
-    (tmp_path / "changed" / "inweights.json").write_text(json.dumps(said))
+    (tmp_path / "changed" / "inweights.json").write_text(json.dumps(output))
     with pytest.raises(iw.InputError, match="not a card of this format"):
         iw.load_fold(tmp_path / "changed", bases["llama"])
 
@@ -163,22 +163,22 @@ def test_an_adapter_is_written_for_llama_cpp_as_it_was(bases: dict[str, iw.Model
 
     fold = iw.load_fold(GOLDEN / "fold" / "adapter", bases["llama"])
     want = tensors(GOLDEN / "fold" / "adapter.gguf")
-    found = tensors(fold.to_gguf(tmp_path / "same.gguf"))
+    result = tensors(fold.to_gguf(tmp_path / "same.gguf"))
     other = tensors((fold * 0.5).to_gguf(tmp_path / "other.gguf"))
     assert len(want) > 0
-    assert found.keys() == want.keys() == other.keys()
-    assert all((found[name] == want[name]).all() for name in want)
+    assert result.keys() == want.keys() == other.keys()
+    assert all((result[name] == want[name]).all() for name in want)
     assert any((other[name] != want[name]).any() for name in want)
 
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_a_trained_model_answers_as_it_did(name: str, tmp_path: Path) -> None:
-    inputs, said = load_file(GOLDEN / "lab" / name / "expected.safetensors"), says(f"lab/{name}/expected.json")
-    learner, recipe, found = zoo.trained(str(GOLDEN / "lab" / name / "done"))
+    inputs, output = load_file(GOLDEN / "lab" / name / "expected.safetensors"), says(f"lab/{name}/expected.json")
+    learner, recipe, result = zoo.trained(str(GOLDEN / "lab" / name / "done"))
     assert far(answers(learner, inputs), inputs["answers"]) <= SAME
     assert far(answers(training.build(recipe), inputs), inputs["answers"]) > 1e-3
-    assert {key: found[key] for key in ("loss", "device")} == {key: said[key] for key in ("loss", "device")}
-    assert json.loads(recipe.model_dump_json()).items() >= said["recipe"].items()
+    assert {key: result[key] for key in ("loss", "device")} == {key: output[key] for key in ("loss", "device")}
+    assert json.loads(recipe.model_dump_json()).items() >= output["recipe"].items()
     assert training.load_trained(GOLDEN / "lab" / name / "done" / "model.safetensors")[1] == recipe
     assert recipe != training.changed(recipe, ["seed=7"])
     # There is nothing left to do for it.
@@ -191,7 +191,7 @@ def test_a_trained_model_answers_as_it_did(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_a_training_goes_on_from_where_it_stopped(name: str, tmp_path: Path) -> None:
-    inputs, said = load_file(GOLDEN / "lab" / name / "expected.safetensors"), says(f"lab/{name}/expected.json")
+    inputs, output = load_file(GOLDEN / "lab" / name / "expected.safetensors"), says(f"lab/{name}/expected.json")
     recipe = zoo.trained(str(GOLDEN / "lab" / name / "done"))[1]
 
     def gone_on(folder: Path) -> tuple[list[int], Tensor]:
@@ -200,9 +200,9 @@ def test_a_training_goes_on_from_where_it_stopped(name: str, tmp_path: Path) -> 
         return steps, answers(made.model, inputs)
 
     shutil.copytree(GOLDEN / "lab" / name / "stopped", tmp_path / "same")
-    steps, found = gone_on(tmp_path / "same")
-    assert steps == list(range(said["stopped"] + 1, recipe.steps + 1))
-    assert far(found, inputs["answers"]) <= 1e-4  # of float32 training, also on another processor
+    steps, result = gone_on(tmp_path / "same")
+    assert steps == list(range(output["stopped"] + 1, recipe.steps + 1))
+    assert far(result, inputs["answers"]) <= 1e-4  # of float32 training, also on another processor
     metrics = (tmp_path / "same" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in metrics] == list(range(1, recipe.steps + 1))
     # What it goes on from matters, and so does the recipe.
@@ -232,21 +232,21 @@ def test_a_sweep_finds_the_cells_that_are_done(tmp_path: Path) -> None:
         if done < len(cells):
             raise SeenError
 
-    found = sweeps.sweep(cells, tmp_path / "out", prompts=PROMPTS, after=counted)
+    result = sweeps.sweep(cells, tmp_path / "out", prompts=PROMPTS, after=counted)
     assert counts == [2]
     want = says("sweep/expected.json")
-    assert [{"loss": r.loss, "curve": list(r.curve), "status": r.status} for r in found] == want
+    assert [{"loss": r.loss, "curve": list(r.curve), "status": r.status} for r in result] == want
     with pytest.raises(SeenError):  # on other prompts nothing was measured
         sweeps.sweep(cells, tmp_path / "out", prompts=PROMPTS + 1, after=counted)
     assert counts == [2, 0]
 
 
 def test_results_of_the_ledger_are_read(tmp_path: Path) -> None:
-    path, said = GOLDEN / "ledger" / "results.jsonl", says("ledger/expected.json")
-    found = read_entries(path, "write it again")
+    path, output = GOLDEN / "ledger" / "results.jsonl", says("ledger/expected.json")
+    result = read_entries(path, "write it again")
     lines = {(line := json.loads(text))["id"]: line for text in path.read_text().splitlines()}
-    assert list(found) == list(lines) == [entry["id"] for entry in said["entries"]]
-    for entry, want in zip(found.values(), said["entries"], strict=True):
+    assert list(result) == list(lines) == [entry["id"] for entry in output["entries"]]
+    for entry, want in zip(result.values(), output["entries"], strict=True):
         values = {name: q.value.value for name, q in entry.quantities.items()}
         assert {"id": entry.id, "verdict": str(entry.verdict), "trials": entry.trials, "values": values} == want
         # How code is hashed is no part of the format: a record of other code is stale, but it is read.
@@ -254,18 +254,18 @@ def test_results_of_the_ledger_are_read(tmp_path: Path) -> None:
         stored["quantities"] = {name: q | {"rival": None} for name, q in stored["quantities"].items()}  # newer than it
         assert json.loads(entry.line()).items() >= stored.items()
         assert Entry.of(entry.line()) == entry
-    assert found["made-up"].told == [{"slope": -math.inf}]
-    assert found["made-up"].plots[0]["lines"] == {"model": [0.5, math.inf]}
+    assert result["made-up"].told == [{"slope": -math.inf}]
+    assert result["made-up"].plots[0]["lines"] == {"model": [0.5, math.inf]}
     (tmp_path / "results.jsonl").write_text(path.read_text().replace('"trials": ', '"trials": "many", "of": '))
     with pytest.raises(iw.InputError, match=r"Line 1 of .* is damaged, .*: write it again"):
         read_entries(tmp_path / "results.jsonl", "write it again")
 
 
 def test_the_result_of_a_trial_is_read(tmp_path: Path) -> None:
-    said = says("ledger/expected.json")["trial"]
+    output = says("ledger/expected.json")["trial"]
     kept = read_trial(GOLDEN / "ledger" / "trial.json")
     assert kept is not None
-    assert summary(kept) == said
+    assert summary(kept) == output
     text = (GOLDEN / "ledger" / "trial.json").read_text()
     assert text.count("found") == 1
     (tmp_path / "trial.json").write_text(text.replace("found", "fonud"))

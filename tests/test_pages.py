@@ -46,8 +46,8 @@ class Block(NamedTuple):
 
 
 def blocks(pages: list[Path], *languages: str) -> list[Block]:
-    found = [Block(p, m["mark"] or "", m["language"], m["text"]) for p in pages for m in BLOCK.finditer(p.read_text())]
-    return [b for b in found if b.language in languages]
+    result = [Block(p, m["mark"] or "", m["language"], m["text"]) for p in pages for m in BLOCK.finditer(p.read_text())]
+    return [b for b in result if b.language in languages]
 
 
 def commands(block: Block) -> list[list[str]]:

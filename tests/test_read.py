@@ -160,10 +160,10 @@ def test_a_text_may_come_from_a_pipe() -> None:
 
 def test_lines_are_checked_one_by_one() -> None:
     """A caller that refuses the first line does not wait for the others."""
-    found = parse_json_lines(b'{"a": 1}\n' + b"[" * 1000, "WHAT")
-    assert next(found) == (1, {"a": 1})
+    result = parse_json_lines(b'{"a": 1}\n' + b"[" * 1000, "WHAT")
+    assert next(result) == (1, {"a": 1})
     with pytest.raises(InputError, match=DEEP):
-        next(found)
+        next(result)
 
 
 PIECES = [b'{"a": ', b"}", b"[", b"]", b'"', b"\\", b"\\ud800", b"1e999", b"NaN", b"9" * 400, b"a.a.a", b" = ", b"\n",

@@ -2,7 +2,7 @@
 
 A prompt changes what a transformer computes exactly as a low-rank update of its weights would. This package
 computes that update, proves it and shows it. Names are loaded when first used: importing `inweights` loads
-neither torch nor transformers. `__init__.pyi` says the same to type checkers.
+neither torch nor transformers. `__init__.pyi` declares the same names for type checkers.
 """
 
 from importlib import import_module

@@ -193,7 +193,7 @@ class Shown:
         raise NotImplementedError
 
     def _rows(self) -> list[tuple[str, str]]:
-        """What the table says: names and values."""
+        """The rows of the table: names and values."""
         raise NotImplementedError
 
     def _size(self) -> tuple[float, float]:

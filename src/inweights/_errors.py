@@ -1,4 +1,4 @@
-"""What the package says when an input cannot be used: one sentence per problem, all problems at once."""
+"""Errors for inputs that cannot be used: one sentence per problem, all problems at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation o
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory is not there. Torch has no class of its own for that of the CPU."""
+    """Whether an error is about missing memory. Torch has no class of its own for that of the CPU."""
     return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 
@@ -34,7 +34,7 @@ def shown(value: object, most: int = SHOWN) -> str:
 
 
 class Problems:
-    """Collects what is wrong with the arguments of one call, so that the user hears all of it at once."""
+    """Collects the problems of the arguments of one call, so that one error lists them all."""
 
     def __init__(self) -> None:
         self._sentences: list[str] = []

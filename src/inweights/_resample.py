@@ -1,4 +1,4 @@
-"""The bootstrap: which trials each resampling draws, and the interval that most of the resampled values lie in."""
+"""The bootstrap: which trials each resampling draws, and the interval of 95% of the resampled values."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Header:
-    """What a safetensors file says of itself: plain texts, and its tensors by name."""
+    """The header of a safetensors file: its metadata, and its tensors by name."""
 
     metadata: dict[str, str]
     tensors: dict[str, Stored]

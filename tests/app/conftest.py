@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import TOKEN, Server
+from serving import PATIENCE, TOKEN, Server
 from talking import talker
 
 pytest.importorskip("fastapi", reason="the extra app is not installed")
@@ -66,7 +66,7 @@ def open_page(browser: Any, server: Server) -> Iterator[Any]:
         context = browser.new_context(**settings)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda m: problems.append(m.text) if "Content Security Policy" in m.text else None)
         page.goto(f"{at.address}/?token={TOKEN}")

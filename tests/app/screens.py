@@ -98,7 +98,7 @@ def main(model: str, folder: Path, *more: str) -> None:
                 SCREENS[name](page)
                 path = folder / f"app-{name}{suffix}.png"
                 page.screenshot(path=path, full_page=True)
-                Image.open(path).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(path, optimize=True)
+                Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
                 browser.close()
         server.stop()
 

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 import psutil
 
 TOKEN = "a-token-for-all-tests"
+PATIENCE = 600
+"""Seconds after which something that must happen has not: no test is about speed unless it says so, and the machine may
+be many times slower than usual."""
 OVER = ("done", "failed", "cancelled", "interrupted")
 
 
@@ -45,7 +48,7 @@ class Server:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         self.port = int(line.partition("127.0.0.1:")[2].partition("/")[0])
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while True:  # it says where it is just before it listens
             try:
                 self.ask("/api/state")
@@ -62,19 +65,37 @@ class Server:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """The worker does nothing inside; the server answers."""
-        (worker,) = psutil.Process(self.process.pid).children()
+    def paused(self) -> Iterator[Callable[[Callable[[], bool]], None]]:
+        """The worker does nothing inside; the server answers. What this gives lets the worker go on, in short slices,
+        until something holds: no work ends unseen, however slow the test or the browser is."""
+        if not self.workers():  # it was ended with the last job: the next one starts another
+            self.result(self.prompt())
+        (worker,) = self.workers()
         worker.suspend()
+
+        def until(holds: Callable[[], bool]) -> None:
+            end = time.monotonic() + PATIENCE
+            while not holds():
+                assert time.monotonic() < end
+                worker.resume()
+                time.sleep(0.1)
+                worker.suspend()
+
         try:
-            yield
+            yield until
         finally:
-            worker.resume()
+            with suppress(psutil.NoSuchProcess):
+                worker.resume()
+
+    def workers(self) -> list[psutil.Process]:
+        """The worker, if it runs; there is never a second one."""
+        children = psutil.Process(self.process.pid).children()
+        return [p for p in children if "inweights.app._worker" in p.cmdline()]
 
     @property
     def address(self) -> str:
@@ -82,7 +103,7 @@ class Server:
 
     def ask(self, path: str, data: bytes | None = None, method: str = "", **headers: str) -> Answer:
         """One request; `headers` replace those that a client with the token sends, and `""` leaves one out."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         sent = {"Host": f"127.0.0.1:{self.port}", "Authorization": f"Bearer {TOKEN}", **headers}
         connection.putrequest(method or ("GET" if data is None else "POST"), path, skip_host=True)
         for name, value in sent.items():
@@ -110,9 +131,9 @@ class Server:
     def request(self, **more: Any) -> dict[str, Any]:
         return {"model": self.model, "context": "My name is Bob.", "query": "Who", "new_tokens": 3, **more}
 
-    def over(self, id: str, seconds: float = 120) -> dict[str, Any]:
+    def over(self, id: str) -> dict[str, Any]:
         """The job once it is over."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             view = self.ask(f"/api/jobs/{id}?wait=5&version=-1").json
             if view["state"] in OVER:

@@ -25,6 +25,6 @@ def test_both_sides_take_turns() -> None:
 
 def test_the_top_level_numbers_are_the_headlines() -> None:
     rows = (Row("a", 2.0, 8.0, "seconds", 1.0), Row("b", 1.0, 10.0, "bytes", 1.0))
-    found = Result("setting", "b", rows, error=0.0, tolerance=0.0).as_json()
-    assert (found["ours"], found["rival"], found["ratio"]) == (1.0, 10.0, 10.0)
-    assert [row["ratio"] for row in found["rows"]] == [4.0, 10.0]
+    result = Result("setting", "b", rows, error=0.0, tolerance=0.0).as_json()
+    assert (result["ours"], result["rival"], result["ratio"]) == (1.0, 10.0, 10.0)
+    assert [row["ratio"] for row in result["rows"]] == [4.0, 10.0]

@@ -88,16 +88,16 @@ CASES = [(seed, layout, moved) for seed in range(8) for layout in LAYOUTS for mo
 
 @pytest.mark.parametrize(("seed", "layout", "moved"), CASES)
 def test_every_question_has_its_answer_in_its_passage(seed: int, layout: str, moved: bool) -> None:
-    found = register(50, seed, layout=layout, shuffled=moved)
-    assert {q.kind for q in found.questions} == KINDS
-    assert len(of(found, "paraphrase")) == 150
-    assert len({(q.entity, q.attribute) for q in of(found, "paraphrase")}) == 50
-    for q in found.questions:
+    result = register(50, seed, layout=layout, shuffled=moved)
+    assert {q.kind for q in result.questions} == KINDS
+    assert len(of(result, "paraphrase")) == 150
+    assert len({(q.entity, q.attribute) for q in of(result, "paraphrase")}) == 50
+    for q in result.questions:
         assert not contains(q.text, "None")
         assert "{" not in q.text
         assert q.text[0].isupper()
-        assert q.text not in found.text
-        assert all(line in found.text for line in q.passage.splitlines())
+        assert q.text not in result.text
+        assert all(line in result.text for line in q.passage.splitlines())
         assert q.value not in q.others
         if q.kind == "absent":
             assert q.value == ""
@@ -110,17 +110,17 @@ def test_every_question_has_its_answer_in_its_passage(seed: int, layout: str, mo
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_document_says_every_fact_once(layout: str) -> None:
-    found = register(100, 3, layout=layout)
-    for q in of(found, "paraphrase"):
+    result = register(100, 3, layout=layout)
+    for q in of(result, "paraphrase"):
         assert contains(q.passage, q.entity)
         line = next(line for line in q.passage.splitlines() if contains(line, q.entity))
-        assert found.text.count(line) == 1
+        assert result.text.count(line) == 1
     if layout in ("prose", "faq"):  # in a table one row says five
-        assert len({q.passage for q in of(found, "paraphrase")}) == len(re.findall(r"\.(?=\s|$)", found.text)) - (
+        assert len({q.passage for q in of(result, "paraphrase")}) == len(re.findall(r"\.(?=\s|$)", result.text)) - (
             layout == "prose"  # the title ends with a full stop, too
         )
-    for q in of(found, "absent"):
-        assert contains(found.text, q.entity) == bool(q.passage)
+    for q in of(result, "absent"):
+        assert contains(result.text, q.entity) == bool(q.passage)
         assert not any(contains(q.passage, other) for other in q.others)
 
 
@@ -152,23 +152,23 @@ def test_a_seed_has_one_domain_and_its_neighbours_have_others() -> None:
 
 
 def test_reversed_and_two_hop_questions_have_one_answer() -> None:
-    found = register(250, 1)
-    facts = {(q.entity, q.attribute): q.value for q in of(found, "paraphrase")}
+    result = register(250, 1)
+    facts = {(q.entity, q.attribute): q.value for q in of(result, "paraphrase")}
     by_value = Counter((attribute, value) for (_, attribute), value in facts.items())
-    for q in of(found, "reversed"):
+    for q in of(result, "reversed"):
         assert q.value == q.entity
         assert by_value[q.attribute, facts[q.entity, q.attribute]] == 1
         assert contains(q.text, facts[q.entity, q.attribute])
-    for q in of(found, "two-hop"):
+    for q in of(result, "two-hop"):
         assert q.value == facts[q.entity, q.attribute]
         named = [a for (e, a), v in facts.items() if e == q.entity and contains(q.text, v) and by_value[a, v] == 1]
         assert named
         assert not contains(q.text, q.entity)
-    for q in of(found, "comparison"):
+    for q in of(result, "comparison"):
         assert float(facts[q.value, q.attribute]) > float(facts[q.others[0], q.attribute])
         assert contains(q.text, q.value)
         assert contains(q.text, q.others[0])
-    assert {q.text.index(q.value) < q.text.index(q.others[0]) for q in of(found, "comparison")} == {True, False}
+    assert {q.text.index(q.value) < q.text.index(q.others[0]) for q in of(result, "comparison")} == {True, False}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -191,15 +191,15 @@ def test_moved_values_change_every_answer_and_nothing_else(seed: int) -> None:
 def test_false_registers_contradict_what_is_known(seed: int, layout: str) -> None:
     true = {(entity, a.name): value for a, facts in known() for entity, value in facts.items()}
     assert len(true) >= 40
-    found = register(len(true), seed, layout=layout, false=True)
-    assert len(found.questions) == 3 * len(true)
-    for q in found.questions:
+    result = register(len(true), seed, layout=layout, false=True)
+    assert len(result.questions) == 3 * len(true)
+    for q in result.questions:
         assert q.others[0] == true[q.entity, q.attribute] != q.value
         assert contains(q.passage, q.value)
-        assert all(line in found.text for line in q.passage.splitlines())
+        assert all(line in result.text for line in q.passage.splitlines())
         assert not contains(q.text, q.value)
         assert not contains(q.text, q.others[0])
-        assert q.text not in found.text
+        assert q.text not in result.text
 
 
 def test_the_same_in_every_process() -> None:

@@ -49,14 +49,14 @@ def test_an_empty_context_is_the_query_alone(name: str) -> None:
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_sequence_reads_every_position_at_once(name: str) -> None:
     layer, tokens, _ = layer_and_tokens(name)
-    said = layer.sequence(tokens)
+    output = layer.sequence(tokens)
     for i in range(7):
         if name == "softmax-bidirectional":
             others = [j for j in range(7) if j != i]
             want = layer(tokens[others], tokens[i])
         else:
             want = layer(tokens[:i], tokens[i])
-        torch.testing.assert_close(said[i], want)
+        torch.testing.assert_close(output[i], want)
 
 
 def test_causal_and_bidirectional_differ_before_the_end() -> None:
@@ -126,19 +126,19 @@ def test_mean_pool_is_the_mean() -> None:
 def test_griffins_recurrence_is_the_papers() -> None:
     """Step by step from the formulas of arXiv 2402.19427, section 2.4."""
     layer, tokens, _ = layer_and_tokens("griffin")
-    h, said = torch.zeros(WIDTH, dtype=F64), []
+    h, output = torch.zeros(WIDTH, dtype=F64), []
     for x in tokens:
         r, i = torch.sigmoid(layer.r(x)), torch.sigmoid(layer.i(x))
         a = torch.sigmoid(-layer.decay) ** (8 * r)  # 1 − σ(Λ) = exp(−softplus(Λ))
         h = a * h + torch.sqrt(1 - a**2) * (i * layer.x(x))
-        said.append(layer.o(h))
-    torch.testing.assert_close(layer.sequence(tokens), torch.stack(said))
+        output.append(layer.o(h))
+    torch.testing.assert_close(layer.sequence(tokens), torch.stack(output))
 
 
 def test_mambas_state_space_is_the_papers() -> None:
     """Step by step: convolution, selection, recurrence, gate (arXiv 2312.00752, algorithm 2)."""
     layer, tokens, _ = layer_and_tokens("mamba")
-    m, said = layer, []
+    m, output = layer, []
     u = m.u(tokens)
     H = torch.zeros(m.inner, m.size, dtype=F64)
     for t in range(7):
@@ -146,8 +146,8 @@ def test_mambas_state_space_is_the_papers() -> None:
         x = nn.functional.silu(torch.stack(taps).sum(0) + m.conv_bias)
         delta = nn.functional.softplus(m.delta(x))
         H = torch.exp(-delta[:, None] * m.log_rate.exp()) * H + torch.outer(delta * x, m.b(x))
-        said.append(m.o((H @ m.c(x) + m.direct * x) * nn.functional.silu(m.z(tokens[t]))))
-    torch.testing.assert_close(layer.sequence(tokens), torch.stack(said))
+        output.append(m.o((H @ m.c(x) + m.direct * x) * nn.functional.silu(m.z(tokens[t]))))
+    torch.testing.assert_close(layer.sequence(tokens), torch.stack(output))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 64])

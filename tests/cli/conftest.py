@@ -45,8 +45,8 @@ def refused(lab: Lab) -> Callable[..., str]:
     """The error message of a command."""
 
     def call(*args: str | Path) -> str:
-        said = lab(*args, code=2)
-        assert said.stdout == ""
-        return said.stderr
+        ended = lab(*args, code=2)
+        assert ended.stdout == ""
+        return ended.stderr
 
     return call

@@ -38,8 +38,10 @@ def test_list_names_all_of_them() -> None:
     assert [c["id"] for c in listed] == list(load_all())
     stated = ("sentence", "control", "rival", "precondition", "where", "stratum", "paper_value")
     assert all(c[part] for c in listed for part in stated)
-    found = json.loads(result.stdout)["counts"]
-    assert sum(n for each in found.values() for n in each.values()) == sum(not c.uncounted for c in load_all().values())
+    results = json.loads(result.stdout)["counts"]
+    assert sum(n for each in results.values() for n in each.values()) == sum(
+        not c.uncounted for c in load_all().values()
+    )
     plain = CliRunner().invoke(app, ["claims", "list"])
     assert all(id in plain.stdout for id in CLAIMS)
 
@@ -52,14 +54,14 @@ def test_what_repeats_another_claim_is_shown_and_not_counted(monkeypatch: pytest
     assert f"{counts + 1} more are not counted." in listed
     run = ["claims", "run", "dherin-theorem", "dherin-corollary", "--quick"]
     assert "identity        1 PASS\n1 more is not counted." in CliRunner().invoke(app, run).stdout
-    found = json.loads(CliRunner().invoke(app, [*run, "--json"]).stdout)
-    assert (found["counts"], found["uncounted"]) == ({"identity": {"PASS": 1}}, 1)
-    assert [c["repeats"] for c in found["claims"]] == [None, "dherin-theorem"]
+    result = json.loads(CliRunner().invoke(app, [*run, "--json"]).stdout)
+    assert (result["counts"], result["uncounted"]) == ({"identity": {"PASS": 1}}, 1)
+    assert [c["repeats"] for c in result["claims"]] == [None, "dherin-theorem"]
 
 
 def test_the_readme_states_the_number_of_claims() -> None:
-    (said,) = re.findall(r"the ledger: (\d+) claims", (Path(__file__).parents[2] / "README.md").read_text())
-    assert int(said) == sum(not c.uncounted for c in load_all().values())
+    (output,) = re.findall(r"the ledger: (\d+) claims", (Path(__file__).parents[2] / "README.md").read_text())
+    assert int(output) == sum(not c.uncounted for c in load_all().values())
 
 
 def test_a_run_gives_verdicts_figures_and_a_file(tmp_path: Path) -> None:
@@ -67,13 +69,16 @@ def test_a_run_gives_verdicts_figures_and_a_file(tmp_path: Path) -> None:
     run = ["claims", "run", "dherin-theorem", "note-plus-is-newton", "--quick", "--json", "--out", str(out)]
     result = CliRunner().invoke(app, run)
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert {c["id"]: c["verdict"] for c in found["claims"]} == {"dherin-theorem": "PASS", "note-plus-is-newton": "FAIL"}
-    assert found["counts"] == {"identity": {"PASS": 1}, "note": {"FAIL": 1}}
-    error = found["claims"][0]["quantities"]["error"]
+    results = json.loads(result.stdout)
+    assert {c["id"]: c["verdict"] for c in results["claims"]} == {
+        "dherin-theorem": "PASS",
+        "note-plus-is-newton": "FAIL",
+    }
+    assert results["counts"] == {"identity": {"PASS": 1}, "note": {"FAIL": 1}}
+    error = results["claims"][0]["quantities"]["error"]
     assert error["measured"] < 1e-10 < 1e-2 < error["control"]
-    assert found["claims"][0]["broken"] is False
-    assert "torch" in found["claims"][0]["made_with"][0]
+    assert results["claims"][0]["broken"] is False
+    assert "torch" in results["claims"][0]["made_with"][0]
     names = {"dherin-theorem", "note-plus-is-newton"}
     assert {p.name for p in out.iterdir()} == {f"{n}.{e}" for n in names for e in ("png", "csv")} | {"results.jsonl"}
     assert len((out / "results.jsonl").read_text().splitlines()) == 2
@@ -84,20 +89,20 @@ def test_a_run_gives_verdicts_figures_and_a_file(tmp_path: Path) -> None:
 
 
 def test_show_prints_all_about_a_claim() -> None:
-    said = " ".join(CliRunner().invoke(app, ["claims", "show", "akyurek-phases"]).stdout.split())
+    output = " ".join(CliRunner().invoke(app, ["claims", "show", "akyurek-phases"]).stdout.split())
     claim = load_all()["akyurek-phases"]
     asked = {name: str(c) for name, c in criteria()["akyurek-phases"].quantities.items()}
     lines = [f"criterion {name}: {wanted}" for name, wanted in asked.items()]
     for part in (claim.sentence, claim.where, claim.measured, claim.control, claim.settings, *lines):
-        assert " ".join(part.split()) in said
-    assert "Akyürek et al. 2023" in said
-    found = json.loads(CliRunner().invoke(app, ["claims", "show", "akyurek-phases", "--json"]).stdout)
-    assert found["criteria"] == asked
-    assert found["stratum"] == "trained-small"
-    assert found["scale"]["width"] == {"ours": 40, "paper": 512, "ratio": 40 / 512}
-    assert found["deviations"]
-    assert found["command"] == "inweights claims run akyurek-phases"
-    assert found["address"] == "https://arxiv.org/abs/2211.15661"
+        assert " ".join(part.split()) in output
+    assert "Akyürek et al. 2023" in output
+    result = json.loads(CliRunner().invoke(app, ["claims", "show", "akyurek-phases", "--json"]).stdout)
+    assert result["criteria"] == asked
+    assert result["stratum"] == "trained-small"
+    assert result["scale"]["width"] == {"ours": 40, "paper": 512, "ratio": 40 / 512}
+    assert result["deviations"]
+    assert result["command"] == "inweights claims run akyurek-phases"
+    assert result["address"] == "https://arxiv.org/abs/2211.15661"
     unknown = CliRunner().invoke(app, ["claims", "show", "akyurek-phase"])
     assert isinstance(unknown.exception, InputError)
     assert "did you mean akyurek-phases" in str(unknown.exception)
@@ -125,11 +130,16 @@ def test_changes_since_the_record_are_shown(record: Entry) -> None:
     assert "dherin-theorem PASS * " in " ".join(listed.split())
     assert "* measured with an earlier version of the code" in listed
     shown = " ".join(CliRunner().invoke(app, ["claims", "show", record.id]).stdout.split())
-    for said in ("PASS *", "earlier version", "made with torch 2.9; machine abacus", "remark Because it is a theorem."):
-        assert said in shown
-    found = json.loads(CliRunner().invoke(app, ["claims", "list", record.id, "--json"]).stdout)["claims"][0]
-    assert (found["verdict"], found["stale"], found["changed_since"]) == ("PASS", None, True)
-    assert found["remark"] == "Because it is a theorem."
+    for output in (
+        "PASS *",
+        "earlier version",
+        "made with torch 2.9; machine abacus",
+        "remark Because it is a theorem.",
+    ):
+        assert output in shown
+    result = json.loads(CliRunner().invoke(app, ["claims", "list", record.id, "--json"]).stdout)["claims"][0]
+    assert (result["verdict"], result["stale"], result["changed_since"]) == ("PASS", None, True)
+    assert result["remark"] == "Because it is a theorem."
     last = json.loads(CliRunner().invoke(app, ["claims", "show", record.id, "--json"]).stdout)["last"]
     assert (last["changed_since"], last["made_with"]) == (True, record.made_with)
 
@@ -151,8 +161,8 @@ def test_missing_models_are_reported_and_not_trained(monkeypatch: pytest.MonkeyP
     assert "1 s / 5 s + training" in listed
     assert "`claims run --train` trains them first" in listed
     assert "linear-5, 5 of its seeds" in CliRunner().invoke(app, ["claims", "show", "dherin-theorem"]).stdout
-    found = json.loads(CliRunner().invoke(app, ["claims", "list", "dherin-theorem", "--json"]).stdout)["claims"][0]
-    assert found["to_train"] == {"linear-5": 5}
+    results = json.loads(CliRunner().invoke(app, ["claims", "list", "dherin-theorem", "--json"]).stdout)["claims"][0]
+    assert results["to_train"] == {"linear-5": 5}
     for quick in ([], ["--quick"]):
         result = CliRunner().invoke(app, ["claims", "run", "dherin-theorem", "--json", *quick])
         assert result.exit_code == 0
@@ -192,8 +202,8 @@ def test_what_cannot_be_run_does_not_take_the_place_of_a_verdict(
     assert CliRunner().invoke(app, run).exit_code == 1
     assert (tmp_path / "out" / "results.jsonl").read_text() == before
 
-    told = json.loads(CliRunner().invoke(app, [*run, "--json"]).stdout)["claims"][0]
-    assert told["broken"] is True
+    reported = json.loads(CliRunner().invoke(app, [*run, "--json"]).stdout)["claims"][0]
+    assert reported["broken"] is True
 
 
 @pytest.mark.parametrize("damage", [b'{"id": "x"', b"[" * 200_000, b"{}", b"[]", b"\xff", b""])
@@ -238,8 +248,8 @@ def test_on_a_terminal_a_run_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 def test_the_help_states_when_a_run_exits_with_1() -> None:
-    said = " ".join(re.sub(r"[^\w ]", " ", CliRunner().invoke(app, ["claims", "run", "--help"]).stdout).split())
-    assert "the verdict of an exact claim differs from the recorded one" in said
+    output = " ".join(re.sub(r"[^\w ]", " ", CliRunner().invoke(app, ["claims", "run", "--help"]).stdout).split())
+    assert "the verdict of an exact claim differs from the recorded one" in output
 
 
 def test_a_control_that_does_not_fail_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,17 +266,17 @@ def test_a_rival_that_holds_too_ends_with_0(monkeypatch: pytest.MonkeyPatch) -> 
     claim = load_all()["dherin-theorem"]
 
     def measure(trial: Trial) -> Measurement:
-        found = claim.measure(trial)
-        return replace(found, rivals={"error": 0.0})
+        results = claim.measure(trial)
+        return replace(results, rivals={"error": 0.0})
 
     rival = {"error": {"each": "<1e-10", "control": ">1e-2", "rival": True}}
     monkeypatch.setitem(criteria_module.criteria_file(DHERIN.folder), claim.id, rival)
     monkeypatch.setitem(CLAIMS, claim.id, replace(claim, measure=measure, exact=False))
     result = CliRunner().invoke(app, ["claims", "run", claim.id, "--quick", "--json"])
     assert result.exit_code == 0
-    (found,) = json.loads(result.stdout)["claims"]
-    assert found["verdict"] == "HOLDS-NOT-DIAGNOSTIC"
-    assert found["quantities"]["error"]["rival"] == 0.0
+    (results,) = json.loads(result.stdout)["claims"]
+    assert results["verdict"] == "HOLDS-NOT-DIAGNOSTIC"
+    assert results["quantities"]["error"]["rival"] == 0.0
 
 
 @pytest.mark.parametrize(

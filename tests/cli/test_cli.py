@@ -10,7 +10,6 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
 
@@ -94,9 +93,9 @@ def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_trials")
 def test_the_demo_speaks_to_people(tmp_path: Path) -> None:
-    said = run("demo", "--only-block", "--steps", "5", "--out", tmp_path).stdout
-    assert "loss with the weights, no prompt" in said
-    assert said.rstrip().endswith(f"Report: {tmp_path / 'index.html'}")
+    output = run("demo", "--only-block", "--steps", "5", "--out", tmp_path).stdout
+    assert "loss with the weights, no prompt" in output
+    assert output.rstrip().endswith(f"Report: {tmp_path / 'index.html'}")
 
 
 @pytest.mark.usefixtures("few_trials")
@@ -104,45 +103,12 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(report, "write_section4", lambda *_: [])  # its figures take as long as the numbers
 
     def numbers(seed: str) -> dict[str, float]:
-        found = json.loads(
+        result = json.loads(
             run("demo", "--only-block", "--steps", "5", "--seed", seed, "--out", tmp_path, "--json").stdout
         )
-        return {k: v for k, v in found.items() if k != "seconds_training"}
+        return {k: v for k, v in result.items() if k != "seconds_training"}
 
     assert numbers("1") == numbers("1") != numbers("2")
-
-
-@pytest.mark.parametrize(("name", "rows"), [("prefix", ["packed", "copies"]), ("update", ["time", "memory"])])
-def test_benches_measure_both_sides_and_check_that_they_agree(name: str, rows: list[str]) -> None:
-    """With one round instead of seven: how steady the ratios are is not asked here."""
-    job = import_module(f"inweights.bench.{name}")
-    with patch.object(job, "run", partial(job.run, rounds=1)):
-        found = json.loads(run("bench", name, "--json").stdout)
-    assert [row["name"] for row in found["rows"]] == rows
-    head = next(row for row in found["rows"] if row["name"] == found["headline"])
-    for key in ("ours", "rival", "ratio"):
-        assert found[key] == head[key] > 0
-    for row in found["rows"]:
-        assert row["ratio"] == pytest.approx(row["rival"] / row["ours"])
-        assert row["goal"] > 1
-    assert found["agrees"] is True
-    assert found["error"] <= found["tolerance"]
-
-
-def test_benches_are_listed() -> None:
-    assert set(json.loads(run("bench", "--json").stdout)["benches"]) == {
-        "prefix",
-        "update",
-        "trace",
-        "generate",
-        "fold",
-        "knowledge",
-        "predictors",
-        "compare",
-        "train",
-        "app",
-    }
-    assert "prefix" in run("bench").stdout
 
 
 @pytest.mark.parametrize(
@@ -171,34 +137,19 @@ def test_python_dash_m_is_the_same_door() -> None:
     assert done.stdout == run_apart("--version")
 
 
-def test_disagreement_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A ratio is meaningless if the results differ."""
-    import inweights.bench
-    from inweights.bench._measure import Result, Row
-    from inweights.cli import main
-
-    wrong = Result("nothing", "a", (Row("a", 1.0, 2.0, "seconds", 1.0),), error=1.0, tolerance=0.1)
-    monkeypatch.setattr(inweights.bench, "load", lambda name: lambda: wrong)
-    monkeypatch.setattr(sys, "argv", ["inweights", "bench", "prefix"])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 1
-    assert "DISAGREE" in capsys.readouterr().out
-
-
 # --- language models ---------------------------------------------------------------------------------
 
 TEXTS = ("--context", "My name is Bob. I live in Rome. ", "--query", "I live in")
 
 
 def test_verify_proves_and_prints_pass() -> None:
-    found = json.loads(run("verify", *TEXTS, "--dtype", "float64", "--json").stdout)
-    assert found["verdict"] == "PASS"
-    assert found["max_abs_logit_error"] <= 1e-9
-    assert found["bare_max_abs_logit_error"] > 1
-    assert found["top1_match"] is True
-    assert found["layers"] == 30
-    assert found["dtype"] == "float64"
+    result = json.loads(run("verify", *TEXTS, "--dtype", "float64", "--json").stdout)
+    assert result["verdict"] == "PASS"
+    assert result["max_abs_logit_error"] <= 1e-9
+    assert result["bare_max_abs_logit_error"] > 1
+    assert result["top1_match"] is True
+    assert result["layers"] == 30
+    assert result["dtype"] == "float64"
 
 
 @pytest.fixture(scope="module")
@@ -213,38 +164,38 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 def test_verify_static_with_a_kept_part_and_new_tokens(tiny: tuple[str, str]) -> None:
     args = ("--static", "--keep", "Rome", "--dtype", "float64", "--new-tokens", "3", "--json")
-    found = json.loads(run("verify", *TEXTS, *args, *tiny).stdout)
-    assert found["max_abs_logit_error"] <= 1e-8
-    assert found["bare_max_abs_logit_error"] > 0.1
-    assert found["tokens_match"] == 1.0
-    assert "".join(found["tokens"]["left"]).startswith("Rome")  # every byte is a token
-    assert found["rank"] == found["query_tokens"]
-    assert found["verdict"] == "PASS"
+    result = json.loads(run("verify", *TEXTS, *args, *tiny).stdout)
+    assert result["max_abs_logit_error"] <= 1e-8
+    assert result["bare_max_abs_logit_error"] > 0.1
+    assert result["tokens_match"] == 1.0
+    assert "".join(result["tokens"]["left"]).startswith("Rome")  # every byte is a token
+    assert result["rank"] == result["query_tokens"]
+    assert result["verdict"] == "PASS"
 
 
 def test_low_precision_is_inconclusive_and_exits_with_0(tiny: tuple[str, str]) -> None:
-    found = json.loads(run("verify", *TEXTS, "--static", "--dtype", "bfloat16", "--json", *tiny).stdout)
-    assert found["verdict"] == "INCONCLUSIVE"
+    result = json.loads(run("verify", *TEXTS, "--static", "--dtype", "bfloat16", "--json", *tiny).stdout)
+    assert result["verdict"] == "INCONCLUSIVE"
 
 
 def test_a_patch_is_written_proved_again_and_exported(tmp_path: Path) -> None:
     file = tmp_path / "p.safetensors"
-    found = json.loads(run("patch", *TEXTS, "--static", "--out", file, "--json").stdout)
-    assert found["layers"] == 30
-    assert found["bytes"] == file.stat().st_size
+    result = json.loads(run("patch", *TEXTS, "--static", "--out", file, "--json").stdout)
+    assert result["layers"] == 30
+    assert result["bytes"] == file.stat().st_size
     assert json.loads(run("verify", *TEXTS, "--patch", file, "--json").stdout)["verdict"] == "PASS"
     other = ("--context", "My name is Eve. I live in Oslo. ", "--query", "I live in")
     assert json.loads(run("verify", *other, "--patch", file, "--json", code=1).stdout)["verdict"] == "FAIL"
     made = json.loads(run("export", file, "--out", tmp_path / "adapter", "--json").stdout)
-    assert made.pop("device") == found["device"]
+    assert made.pop("device") == result["device"]
     assert made == {"path": str(tmp_path / "adapter"), "format": "peft", "portable": True, "reason": "", "warnings": []}
     file.write_bytes(file.read_bytes()[:-100])
     assert "cannot be read, its tensors should have" in rejected("verify", *TEXTS, "--patch", file)
 
 
 def test_generate_shows_three_texts() -> None:
-    found = json.loads(run("generate", *TEXTS, "--new-tokens", "4", "--json").stdout)
-    assert found["patched"] == found["prompted"] != found["bare"]
+    result = json.loads(run("generate", *TEXTS, "--new-tokens", "4", "--json").stdout)
+    assert result["patched"] == result["prompted"] != result["bare"]
 
 
 def test_generated_tokens_that_differ_exit_with_1(tiny: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,8 +210,8 @@ def test_generated_tokens_that_differ_exit_with_1(tiny: tuple[str, str], monkeyp
 
     assert json.loads(run("generate", *TEXTS, *tiny, "--json").stdout)["verdict"] == "PASS"
     monkeypatch.setattr(models, "generate", wrong)
-    found = json.loads(run("generate", *TEXTS, *tiny, "--json", code=1).stdout)
-    assert (found["verdict"], found["tokens_match"]) == ("FAIL", 0.0)
+    results = json.loads(run("generate", *TEXTS, *tiny, "--json", code=1).stdout)
+    assert (results["verdict"], results["tokens_match"]) == ("FAIL", 0.0)
     assert "FAIL: 0% of 20 generated tokens" in run("generate", *TEXTS, *tiny, code=1).stdout
     proved = json.loads(run("verify", *TEXTS, *tiny, "--new-tokens", "4", "--json", code=1).stdout)
     assert (proved["verdict"], proved["tokens_verdict"]) == ("PASS", "FAIL")
@@ -273,32 +224,32 @@ def test_a_patch_that_fails_its_proof_is_written_with_a_warning_and_exit_code_1(
     file = tmp_path / "p.safetensors"
     query = "".join(chr(ord("!") + i) for i in range(80))
     args = ("patch", "--context", "My name is Bob. ", *tiny, "--static", "--dtype", "float64")
-    found = json.loads(run(*args, "--query", query, "--out", file, "--json", code=1).stdout)
-    assert (found["verdict"], found["exact"]) == ("FAIL", False)
-    assert "fails its proof" in found["warnings"][-1]
+    result = json.loads(run(*args, "--query", query, "--out", file, "--json", code=1).stdout)
+    assert (result["verdict"], result["exact"]) == ("FAIL", False)
+    assert "fails its proof" in result["warnings"][-1]
     assert "which exists already" in run(*args, "--query", query, "--out", file, code=2).stderr
     file.unlink()
     assert "Warning: The patch fails its proof" in run(*args, "--query", query, "--out", file, code=1).stdout
     assert file.is_file()
-    found = json.loads(run(*args, "--query", query[:4], "--out", tmp_path / "q.safetensors", "--json").stdout)
-    assert (found["verdict"], found["warnings"]) == ("PASS", [])
-    assert found["max_abs_logit_error"] < 1e-8 < found["bare_max_abs_logit_error"]
+    result = json.loads(run(*args, "--query", query[:4], "--out", tmp_path / "q.safetensors", "--json").stdout)
+    assert (result["verdict"], result["warnings"]) == ("PASS", [])
+    assert result["max_abs_logit_error"] < 1e-8 < result["bare_max_abs_logit_error"]
 
 
 def test_trace_draws_a_heat_map(tmp_path: Path) -> None:
     out = tmp_path / "heat.png"
-    found = json.loads(run("trace", *TEXTS, "--out", out, "--json").stdout)
-    assert len(found["norms"]) == len(found["layers"]) == 30
-    assert len(found["norms"][0]) == len(found["tokens"])
+    result = json.loads(run("trace", *TEXTS, "--out", out, "--json").stdout)
+    assert len(result["norms"]) == len(result["layers"]) == 30
+    assert len(result["norms"][0]) == len(result["tokens"])
     assert out.read_bytes().startswith(b"\x89PNG")
     with out.with_suffix(".csv").open() as file:
-        assert len(list(csv.reader(file))) == 1 + 30 * len(found["tokens"])
+        assert len(list(csv.reader(file))) == 1 + 30 * len(result["tokens"])
 
 
 def test_anatomy_and_families() -> None:
-    found = json.loads(run("anatomy", "--json").stdout)
-    assert found["supported"] is True
-    assert len(found["blocks"]) == 30
+    result = json.loads(run("anatomy", "--json").stdout)
+    assert result["supported"] is True
+    assert len(result["blocks"]) == 30
     two = json.loads(run("families", "gpt2", "mamba", "--seeds", "1", "--json").stdout)
     assert two["exact"] == 2
     assert two["total"] > 100

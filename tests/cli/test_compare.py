@@ -46,9 +46,9 @@ SMALL = ("--queries", "4", "--orders", "3", "--epochs", "2", "--every", "1", "--
 def test_json_and_files(run: Run, tmp_path: Path) -> None:
     code, out, err = run("--task", "sst2", *SMALL, "--also", "mlp", "--out", str(tmp_path / "out"), "--json")
     assert code == 0
-    found = json.loads(out)
-    assert {"order_sensitivity", "token_overlap", "overlap_cosine", "accuracy", "verdicts"} <= set(found)
-    assert "mlp" in found["token_overlap"]
+    result = json.loads(out)
+    assert {"order_sensitivity", "token_overlap", "overlap_cosine", "accuracy", "verdicts"} <= set(result)
+    assert "mlp" in result["token_overlap"]
     assert "Expected at most" in err
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"compare-sst2.json", "compare-sst2.csv", "compare-sst2-token_overlap.png"} <= names

@@ -30,13 +30,13 @@ def rejected(*args: str | Path, **settings: str) -> str:
 
 def test_list_needs_no_network_and_no_cache(tmp_path: Path) -> None:
     settings = NOWHERE | {"INWEIGHTS_CACHE": str(tmp_path / "none")}
-    found = json.loads(run("list", "--json", **settings).stdout)["data"]
-    assert [each["name"] for each in found] == ["past-tense", "plurals", "capitalise", "capitals", "sst2", "rte", "cb"]
-    for each in found:
+    result = json.loads(run("list", "--json", **settings).stdout)["data"]
+    assert [each["name"] for each in result] == ["past-tense", "plurals", "capitalise", "capitals", "sst2", "rte", "cb"]
+    for each in result:
         assert list(each) == ["name", "description", "package", "licence", "cached"]
         assert each["cached"] is False
-    said = run("list", **settings).stdout
-    assert "countryinfo==1.0.1" in said
+    output = run("list", **settings).stdout
+    assert "countryinfo==1.0.1" in output
     assert not (tmp_path / "none").exists()
 
 
@@ -54,16 +54,16 @@ def test_fetch_writes_a_table_into_the_cache_and_then_needs_no_network(tmp_path:
     again = run("fetch", "capitals", "--json", **home, **NOWHERE)
     assert json.loads(again.stdout) == {"path": str(path), "rows": 183, "licence": "MIT"}
     assert again.stderr == ""
-    header, *found = rows(path)
+    header, *result = rows(path)
     assert header == ["input", "output"]
-    assert ["France", "Paris"] in found
-    assert len(found) == 183
+    assert ["France", "Paris"] in result
+    assert len(result) == 183
 
 
 def test_fetch_writes_to_the_given_file(tmp_path: Path) -> None:
     out = tmp_path / "new" / "verbs.csv"
-    found = json.loads(run("fetch", "past-tense", "--out", out, "--json").stdout)
-    assert found == {"path": str(out), "rows": 300, "licence": "MIT"}
+    result = json.loads(run("fetch", "past-tense", "--out", out, "--json").stdout)
+    assert result == {"path": str(out), "rows": 300, "licence": "MIT"}
     assert ["walk", "walked"] in rows(out)
     assert [p.name for p in out.parent.iterdir()] == ["verbs.csv"]
 

@@ -46,11 +46,11 @@ def test_json_names_the_device_and_nothing_else_is_printed(folder: str, command:
     more += ["--out", str(tmp_path / "patch")] if command == "patch" else []
     done = CliRunner().invoke(app, [command, "--model", folder, *more, "--json"])
     assert (done.exit_code, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    assert found["device"].startswith(HERE)
+    result = json.loads(done.stdout)
+    assert result["device"].startswith(HERE)
     if command in ("verify", "patch"):
-        assert found["memory_estimate"] > 0
-        assert found["memory_peak"] > 0
+        assert result["memory_estimate"] > 0
+        assert result["memory_peak"] > 0
 
 
 @pytest.mark.parametrize("command", ["verify", "trace", "generate"])
@@ -64,9 +64,9 @@ def test_what_does_not_fit_is_refused_before_the_work(
     calls = iter([weights])  # the first question is that of loading
     monkeypatch.setattr(_estimate, "available_memory", lambda _: next(calls, 0))
     refused = CliRunner().invoke(app, asked)
-    told = str(refused.exception)
-    assert told.startswith("This needs about 0.0 GiB of memory more (")
-    assert "try --dtype bfloat16, a shorter --context" in told
+    reported = str(refused.exception)
+    assert reported.startswith("This needs about 0.0 GiB of memory more (")
+    assert "try --dtype bfloat16, a shorter --context" in reported
 
 
 @pytest.mark.parametrize("command", [("verify", *ASK), ("anatomy",), ("trace", *ASK), ("lab", "eval", "linear-5")])

@@ -260,7 +260,7 @@ def test_ctrl_c_saves_and_prints_how_to_resume(lab: Lab, tmp_path: Path) -> None
     step = int(read_tensors(out / "checkpoint.safetensors")[0]["step"])
     assert f"Stopped after step {step} of 100000" in said.stderr
     assert said.stderr.rstrip().endswith(f"--out '{out}' --json")  # the command, as a shell reads it
-    assert "To go on: inweights lab train linear-5 --set" in said.stderr
+    assert "To resume: inweights lab train linear-5 --set" in said.stderr
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -40,14 +40,14 @@ def anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 def test_the_commands_of_the_guide(anew: Callable[[], None], lab: Callable[..., Any]) -> None:
     commands = [shlex.split(line) for line in re.findall(r"\$ inweights lab (.*--load cubic\.py.*)", GUIDE)]
     assert [c[0] for c in commands] == ["show", "train", "eval", "sweep"]
-    said = {}
+    output = {}
     for command in commands:
         anew()
-        said[command[0]] = lab(*command, *LESS.get(command[0], ()), "--json").stdout
-    (shown,) = json.loads(said["show"])["found"]
+        output[command[0]] = lab(*command, *LESS.get(command[0], ()), "--json").stdout
+    (shown,) = json.loads(output["show"])["found"]
     assert (shown["about"], shown["facts"]["power"]) == ("`y = Σ w_i x_i³`, `w, x ~ N(0, I)`.", 300)
-    assert json.loads(said["eval"])["power"] == 30  # of two dimensions
-    cells = json.loads(said["sweep"])["cells"]
+    assert json.loads(output["eval"])["power"] == 30  # of two dimensions
+    cells = json.loads(output["sweep"])["cells"]
     assert [(c["settings"], c["status"], c["message"]) for c in cells] == [
         ({"task.dims": n}, "done", "") for n in (1, 2, 3)
     ]

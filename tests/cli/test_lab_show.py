@@ -23,12 +23,12 @@ def shown(lab: Callable[..., Any]) -> Callable[[str], list[dict[str, Any]]]:
 @pytest.mark.parametrize("what", list(REGISTRIES))
 def test_every_kind_is_shown_with_its_settings(what: str) -> None:
     for name in REGISTRIES[what]:
-        (found,) = (each for each in described(name) if each.what == what)
-        assert not isinstance(found, Formula)
+        (result,) = (each for each in described(name) if each.what == what)
+        assert not isinstance(result, Formula)
         kind = REGISTRIES[what][name]
-        assert found.about.startswith((kind.__doc__ or "").splitlines()[0].strip())
-        assert not found.about.startswith(f"{kind.__name__}("), "the docstring that dataclasses make up"
-        assert [s.name for s in found.settings] == list(REGISTRIES[what].fields(name))
+        assert result.about.startswith((kind.__doc__ or "").splitlines()[0].strip())
+        assert not result.about.startswith(f"{kind.__name__}("), "the docstring that dataclasses make up"
+        assert [s.name for s in result.settings] == list(REGISTRIES[what].fields(name))
 
 
 def test_settings_have_their_defaults(shown: Callable[[str], list[dict[str, Any]]]) -> None:
@@ -58,21 +58,21 @@ def test_how_a_kind_is_chosen_can_be_typed(name: str, options: int, lab: Callabl
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_is_shown_as_a_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zoo, "seeds", lambda _: [])
-    found = described(name)[0]
-    assert isinstance(found, Formula)
-    said, whole = tomllib.loads(found.text), tomllib.loads(as_toml(found.recipe))
-    assert all(whole[key] == value for key, value in said.items() if key != "curriculum")
-    assert said.get("curriculum", {}).items() <= whole.get("curriculum", {}).items()
-    assert found.recipe.model_dump() | found.defaults == found.recipe.model_dump()
-    assert {*found.defaults, *said} == set(Recipe.model_fields)
+    result = described(name)[0]
+    assert isinstance(result, Formula)
+    output, whole = tomllib.loads(result.text), tomllib.loads(as_toml(result.recipe))
+    assert all(whole[key] == value for key, value in output.items() if key != "curriculum")
+    assert output.get("curriculum", {}).items() <= whole.get("curriculum", {}).items()
+    assert result.recipe.model_dump() | result.defaults == result.recipe.model_dump()
+    assert {*result.defaults, *output} == set(Recipe.model_fields)
 
 
 def test_what_the_zoo_has_of_a_recipe() -> None:
-    found = described("lsa-1")[0]
-    assert isinstance(found, Formula)
-    assert [t.seed for t in found.trained] == zoo.seeds("lsa-1")
-    assert parse(tomllib.loads(as_toml(found.recipe)), "") == found.recipe
-    for each in found.trained:
+    result = described("lsa-1")[0]
+    assert isinstance(result, Formula)
+    assert [t.seed for t in result.trained] == zoo.seeds("lsa-1")
+    assert parse(tomllib.loads(as_toml(result.recipe)), "") == result.recipe
+    for each in result.trained:
         assert each.about["quality"] == zoo.about(each.file)["quality"]
         assert each.today == (zoo.seeded("lsa-1", each.seed) is not None)
 

@@ -118,8 +118,8 @@ def test_ctrl_c_leaves_the_model_as_it_was(
             assert p is held[n][0]
             assert torch.equal(p, held[n][1])
             assert p.requires_grad == held[n][2]
-        found = {n: (len(m._forward_hooks), len(m._forward_pre_hooks)) for n, m in model.model.named_modules()}
-        assert found == hooks
+        result = {n: (len(m._forward_hooks), len(m._forward_pre_hooks)) for n, m in model.model.named_modules()}
+        assert result == hooks
 
     inner = model.model.model.layers[1].mlp
     calls = 0

@@ -47,23 +47,23 @@ def model(request: pytest.FixtureRequest) -> Model:
 def test_attention_scores_are_those_before_the_softmax(model: Model) -> None:
     """Their softmax is the attention that transformers reports, ≤ 1e-6, as its eager softmax is in float32."""
     text = reviews(model).prefix([0, 1])
-    found = attended(model, text, len(text))
+    result = attended(model, text, len(text))
     other = reader()
     other.model.set_attn_implementation("eager")
     with torch.no_grad():
         out = other.model(input_ids=torch.tensor([text]), output_attentions=True)
     expected = torch.stack([a[0, :, -1] for a in out.attentions])
-    assert (found.scores.softmax(-1) - expected).abs().max() <= 1e-6
-    assert found.outputs.shape == (4, 32)
+    assert (result.scores.softmax(-1) - expected).abs().max() <= 1e-6
+    assert result.outputs.shape == (4, 32)
 
 
 def test_the_model_with_its_own_demonstrations_is_like_itself(model: Model) -> None:
     """A descent that did not move has no direction: 0. Attention scores of the unmoved model are those of zero-shot."""
     shown = reviews(model)
     (point,) = descend(model, shown, way("gd"), 1e-2, epochs=2, every=2)
-    found = similarity(model, shown, [0, 1, 2, 3], point.descent.forward, 3)
-    assert all(len(values) == 3 for values in found.values())
-    assert all(-1 <= value <= 1 for values in found.values() for value in values)
+    result = similarity(model, shown, [0, 1, 2, 3], point.descent.forward, 3)
+    assert all(len(values) == 3 for values in result.values())
+    assert all(-1 <= value <= 1 for values in result.values() for value in values)
     still = similarity(model, shown, [0, 1, 2, 3], model.model, 2)
     assert still["aou"] == still["am_delta"] == [0.0, 0.0]
     prefix, query = shown.prefix([0, 1, 2, 3]), shown.queries[0]
@@ -91,7 +91,7 @@ def test_sparsity_by_hand() -> None:
     assert sparsity([W], relative=False).tolist() == [[0.5, 0.5, 0.5, 0.25, 0.25]]
     assert torch.equal(sparsity([W], relative=True), sparsity([100 * W], relative=True))
     matrices = attention_matrices(reader().model)
-    assert {kind: len(found) for kind, found in matrices.items()} == {"queries": 4, "keys": 4, "values": 4}
+    assert {kind: len(result) for kind, result in matrices.items()} == {"queries": 4, "keys": 4, "values": 4}
     like = gaussian_like(matrices["keys"])
     assert like[0].std().item() == pytest.approx(matrices["keys"][0].std().item(), rel=0.1)
     with pytest.raises(InputError, match="No matrices of queries, keys and values"):
@@ -131,18 +131,18 @@ def test_a_model_continues_a_sequence_of_digits() -> None:
 def test_many_demonstrations_are_learnt_and_the_gap_is_told() -> None:
     model = reader()
     shown = reviews(model, 24, 6)
-    found = trained_on(model, shown, (1e-2,), 6)
-    assert [f["epoch"] for f in found] == [1, 2, 3, 4, 5, 6]
-    assert found[-1]["train"] > 0.9
+    result = trained_on(model, shown, (1e-2,), 6)
+    assert [f["epoch"] for f in result] == [1, 2, 3, 4, 5, 6]
+    assert result[-1]["train"] > 0.9
     assert len(first(shown, 8)) == 8
 
 
 def test_movement_does_not_see_a_rescaling_of_factors() -> None:
     recipe = changed(read("linear-5"), ["steps=4", "schedule=constant", "optimiser=adam"])
-    found = stages(recipe, 2, prompts=8)
-    assert [s.step for s in found] == [2, 4]
-    assert movement(found[0].products, found[1].products) > 1e-4
-    assert movement(found[1].products, found[1].rescaled) <= 1e-6
+    result = stages(recipe, 2, prompts=8)
+    assert [s.step for s in result] == [2, 4]
+    assert movement(result[0].products, result[1].products) > 1e-4
+    assert movement(result[1].products, result[1].rescaled) <= 1e-6
     model = build(recipe)
     assert isinstance(model, DecoderModel)
     one, other = (m.blocks[0].qkv.weight.detach()[None] for m in (model, rescaled(model)))  # type: ignore[union-attr,index]

@@ -57,10 +57,10 @@ def test_too_few_rows_and_unknown_tasks_are_one_sentence() -> None:
 
 
 def test_orders_are_distinct_and_as_many_as_there_are() -> None:
-    found = orders(4, 10, torch.Generator().manual_seed(1))
-    assert found.shape == (10, 4)
-    assert len(set(map(tuple, found.tolist()))) == 10
-    assert found[0].tolist() == [0, 1, 2, 3]
+    result = orders(4, 10, torch.Generator().manual_seed(1))
+    assert result.shape == (10, 4)
+    assert len(set(map(tuple, result.tolist()))) == 10
+    assert result[0].tolist() == [0, 1, 2, 3]
     assert len(orders(3, 10, torch.Generator())) == 6
     assert len(orders(1, 10, torch.Generator())) == 1
 

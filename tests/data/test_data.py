@@ -40,11 +40,11 @@ SAMPLES = {
 @pytest.mark.parametrize("name", SMALL)
 def test_the_real_data(name: str) -> None:
     """This fetches what is not in the user's cache yet, 4 MB in all."""
-    found = pairs(name)
-    assert len(found) == len(dict(found)) == ROWS[name]
-    assert set(found) >= SAMPLES[name]
-    assert found == pairs(name)
-    for question, answer in found:
+    result = pairs(name)
+    assert len(result) == len(dict(result)) == ROWS[name]
+    assert set(result) >= SAMPLES[name]
+    assert result == pairs(name)
+    for question, answer in result:
         assert question != answer
         assert question == question.strip()
         assert answer == answer.strip()
@@ -60,9 +60,9 @@ def test_the_default_numbers_fit(name: str) -> None:
     assert re.fullmatch(r"(Input: [^\n]+\nOutput: [^\n]+\n\n){8}", task.context)
     known = dict(pairs(name))
     for query, answer in task.test:
-        found = re.fullmatch(r"Input: ([^\n]+)\nOutput:", query)
-        assert found
-        assert answer == f" {known[found[1]]}"
+        result = re.fullmatch(r"Input: ([^\n]+)\nOutput:", query)
+        assert result
+        assert answer == f" {known[result[1]]}"
 
 
 def asked(task: FewShot) -> tuple[list[str], list[str], list[str]]:

@@ -98,8 +98,8 @@ def only_if_cached(recipe: Recipe) -> None:
 
 def test_the_real_articles() -> None:
     only_if_cached(_documents.SQUAD)
-    found = squad_documents()
-    assert [(d.title, len(d.questions), len(d.passages)) for d in found] == [
+    result = squad_documents()
+    assert [(d.title, len(d.questions), len(d.passages)) for d in result] == [
         ("Super Bowl 50", 71, 41),
         ("Martin Luther", 46, 36),
         ("Nikola Tesla", 43, 35),
@@ -107,7 +107,7 @@ def test_the_real_articles() -> None:
         ("Victoria and Albert Museum", 34, 26),
         ("Doctor Who", 29, 25),
     ]
-    for document in found:
+    for document in result:
         for question, answers, index in document.questions:
             assert question.strip() == question != ""
             assert all(answer in document.passages[index] for answer in answers)
@@ -119,8 +119,8 @@ def test_the_real_articles() -> None:
 @pytest.mark.parametrize(("name", "count"), [("commonsense-qa", 1221), ("arc-easy", 570)])
 def test_the_real_choices(name: str, count: int) -> None:
     only_if_cached(_documents.CHOICES[name])
-    found = multiple_choice(name, count)
-    assert len({q.question for q in found}) == count
-    assert all(0 <= q.right < len(q.choices) for q in found)
-    shares = [sum(q.right == i for q in found) / count for i in range(4)]
+    result = multiple_choice(name, count)
+    assert len({q.question for q in result}) == count
+    assert all(0 <= q.right < len(q.choices) for q in result)
+    shares = [sum(q.right == i for q in result) / count for i in range(4)]
     assert all(0.15 < share < 0.35 for share in shares), "the place of the right one tells nothing"

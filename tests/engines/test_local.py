@@ -77,9 +77,9 @@ def test_what_cannot_travel_is_an_answer_and_no_traceback(
     works = the_works(tmp_path, monkeypatch)
     asked = [works.Work("sees no Ctrl-C", tmp_path), works.Work("cannot travel", tmp_path)]
     asked += [works.Stranger("is not known", tmp_path)]
-    found = dict(choose("local", None)(asked, 1, None))
-    assert found["sees no Ctrl-C"] is True
-    assert found["cannot travel"].startswith("failed: ")
-    assert "pickle" in found["cannot travel"]
-    assert found["is not known"] == "failed: RuntimeError: not known here"
+    result = dict(choose("local", None)(asked, 1, None))
+    assert result["sees no Ctrl-C"] is True
+    assert result["cannot travel"].startswith("failed: ")
+    assert "pickle" in result["cannot travel"]
+    assert result["is not known"] == "failed: RuntimeError: not known here"
     assert capfd.readouterr().err == ""

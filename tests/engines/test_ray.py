@@ -58,15 +58,15 @@ def works(home: Path, *keys: str) -> list[Any]:
 def test_a_node_that_dies_costs_nothing_but_time(
     cluster: Any, doomed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keys, found = ["one", "two", "three"], []
+    keys, result = ["one", "two", "three"], []
     for answer in choose("ray", cluster.address)(works(tmp_path, *keys), None, cluster.address):
-        found.append(answer)
-        if len(found) == 1:
+        result.append(answer)
+        if len(result) == 1:
             sys.stdout.write("a verdict\n")
             doomed.kill()  # with work that was done and that nobody has heard of
     assert capsys.readouterr().out == "a verdict\n"  # what Ray has to say is said elsewhere
     assert doomed.done_again
-    assert sorted(found) == sorted((key, f"answer of {key}") for key in keys)  # each once
+    assert sorted(result) == sorted((key, f"answer of {key}") for key in keys)  # each once
     for key in keys:
         assert [(p.name, p.read_text()) for p in (tmp_path / "works" / key).iterdir()] == [("made", f"by {key}")]
 
@@ -86,12 +86,12 @@ def test_work_that_fails_or_crashes_has_an_answer(
     }
     assert (tmp_path / "works" / "died").exists()
     assert (tmp_path / "works" / "dies once" / "made").read_text() == "by dies once"
-    for does, said in (
+    for does, output in (
         ("lacks", "Ray could not run it: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
-        ("dies", "Its process died 2 times, last of WorkerCrashedError: it may need more memory than there is."),
+        ("dies", "Its process died 2 times, last of WorkerCrashedError: it may need more memory than is available."),
     ):
         monkeypatch.setattr(_ray, "away", SCOPE[does])
-        assert answers("one") == {"one": f"failed: {said}"}
+        assert answers("one") == {"one": f"failed: {output}"}
 
 
 def refused(out: Path, address: str | None) -> str:

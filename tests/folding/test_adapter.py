@@ -145,8 +145,8 @@ def test_the_command_exports_an_adapter_at_a_strength(
     else:
         import gguf
 
-        said = {t.name: torch.from_numpy(t.data.copy()) for t in gguf.GGUFReader(tmp_path / "out").tensors}
-        B, A = (said[f"blk.1.ffn_down.weight.lora_{x}"] for x in "ba")
+        output = {t.name: torch.from_numpy(t.data.copy()) for t in gguf.GGUFReader(tmp_path / "out").tensors}
+        B, A = (output[f"blk.1.ffn_down.weight.lora_{x}"] for x in "ba")
         close(B @ A, 0.5 * made.updates["model.layers.1.mlp.down_proj.weight"].dense())
 
 

@@ -2,80 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
+from solving import answers, changed, examples, losses, model, same
 from torch import Tensor
-from torch.nn import functional as F
 
 from inweights import InputError
 from inweights.folding._closed import closed_form
 from inweights.folding._examples import Examples
-from inweights.folding._frame import Frame
 from inweights.folding._layers import _Layers
 from inweights.folding._parts import left_out, parts_of, with_attention
-from inweights.folding._ridge import RidgeFit, cut
+from inweights.folding._ridge import RidgeFit
 from inweights.folding._simple import mean_rank_one, thought_vector
-from inweights.models import Model
-from inweights.models._load import as_model
-from inweights.models._tiny import tiny
 from inweights.running._hidden import run
 from inweights.running._precision import KeepFloat64
 from inweights.running._walk import chain_of
 from inweights.theory import Update, exchanged
 
 FAMILIES = ["llama", "gpt2", "qwen3", "phi", "bloom", "opt", "mamba"]
-
-
-def model(family: str = "llama", dtype: torch.dtype = torch.float64) -> Model:
-    return as_model(tiny(family, 0).to(dtype))
-
-
-def examples(of: Model, n: int, before: tuple[int, ...] = (1,), longest: int = 4, seed: int = 0) -> Examples:
-    """Queries and answers of random tokens, after a random context."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def some(count: int) -> tuple[int, ...]:
-        return tuple(torch.randint(3, 90, (count,), generator=generator).tolist())
-
-    frame = Frame(of, "the context", False, before, some(9))
-    asked, said = ([some(low + i % longest) for i in range(n)] for low in (2, 2))
-    return Examples(frame, ("?",) * n, tuple(asked), tuple(said))
-
-
-def changed(of: Model, updates: dict[str, Update]) -> dict[str, Tensor]:
-    """The patched parameters; GPT-2 stores its matrices transposed."""
-    turned = {name for name, m in of.model.named_modules() if type(m).__name__ == "Conv1D"}
-    return {
-        name: (u.mT if name.removesuffix(".weight") in turned else u).added_to(of.model.get_parameter(name).detach())
-        for name, u in updates.items()
-    }
-
-
-def answers(of: Model, made: Examples, updates: dict[str, Update] | None = None, prompted: bool = False) -> Tensor:
-    """The logits of all answer tokens, `(tokens, vocabulary)`, by plain forwards of one sequence each."""
-    found = []
-    ahead = (*made.frame.before, *(made.frame.folded if prompted else ()))
-    with KeepFloat64(), torch.no_grad(), exchanged(of.model, changed(of, updates or {})):
-        for asked, said in zip(made.asked, made.answers, strict=True):
-            found.append(run(of.model, torch.tensor([[*ahead, *asked, *said[:-1]]]))[0, -len(said) :])
-    return torch.cat(found)
-
-
-def losses(of: Model, made: Examples, *folds: dict[str, Update] | None) -> list[float]:
-    """The mean divergence from the prompted model's next tokens with each of these updates; None: without any."""
-    goal = answers(of, made, prompted=True).log_softmax(-1)
-    return [
-        float(F.kl_div(answers(of, made, updates).log_softmax(-1), goal, log_target=True, reduction="batchmean"))
-        for updates in folds
-    ]
-
-
-def same(a: dict[str, Update], b: dict[str, Update], off: float = 1e-9) -> None:
-    assert a.keys() == b.keys()
-    for name in a:
-        torch.testing.assert_close(a[name].dense(), b[name].dense(), rtol=0, atol=off)
 
 
 # --- what it does ------------------------------------------------------------------------------------
@@ -112,7 +58,7 @@ def test_it_does_what_the_formulas_say() -> None:
     """Against the three regressions of each Llama layer, written out on dense matrices of all tokens at once."""
     of = model()
     made = examples(of, 30)
-    net, found = of.model, {}
+    net, result = of.model, {}
     with KeepFloat64(), torch.no_grad():
         batch = made.batch(list(range(30)))
         w = torch.where(batch.answers, 10.0, 1.0)[:, 1:][batch.real[:, 1:]]
@@ -148,14 +94,14 @@ def test_it_does_what_the_formulas_say() -> None:
             down = ridge(inner, goal[:, -T:] - h)
             h = h + inner @ down.mT
             at = f"model.layers.{k}."
-            found[f"{at}self_attn.o_proj.weight"], found[f"{at}mlp.down_proj.weight"] = o, down
-            found[f"{at}mlp.gate_proj.weight"] = layer.mlp.gate_proj.weight @ M
-            found[f"{at}mlp.up_proj.weight"] = layer.mlp.up_proj.weight @ M
+            result[f"{at}self_attn.o_proj.weight"], result[f"{at}mlp.down_proj.weight"] = o, down
+            result[f"{at}mlp.gate_proj.weight"] = layer.mlp.gate_proj.weight @ M
+            result[f"{at}mlp.up_proj.weight"] = layer.mlp.up_proj.weight @ M
     updates = closed_form(of, made)
-    assert updates.keys() == found.keys()
+    assert updates.keys() == result.keys()
     for name, update in updates.items():
         assert update.name == name
-        torch.testing.assert_close(update.dense(), found[name], rtol=0, atol=1e-9)
+        torch.testing.assert_close(update.dense(), result[name], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "phi", "mamba"])
@@ -177,9 +123,9 @@ def test_what_is_solved_on_is_what_the_patched_model_says(family: str) -> None:
 
     class Watching(_Layers):
         def solve(self, k: int, part: object) -> dict[str, Update]:
-            found = super().solve(k, part)  # type: ignore[arg-type]
+            result = super().solve(k, part)  # type: ignore[arg-type]
             streams.append(self.bare[0].clone())
-            return found
+            return result
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("inweights.folding._layers._Layers", Watching)
@@ -253,15 +199,15 @@ def test_attention_and_mlp_run_once_in_each_stream() -> None:
 
 
 def test_the_matrix_of_the_attention_is_found() -> None:
-    found = {}
+    result = {}
     for family in ("llama", "gpt2", "bloom", "phi"):
         of = model(family)
         with KeepFloat64(), torch.no_grad():
             parts = with_attention(chain_of(of.model, [b.name for b in of.anatomy.blocks]), parts_of(of))
         control = parts[0].attention
-        found[family] = (control.name.rpartition("h.0.")[2], control.transposed) if control else None
+        result[family] = (control.name.rpartition("h.0.")[2], control.transposed) if control else None
         assert bool(parts[0].child) == (family in ("llama", "gpt2")), "Bloom adds the stream inside its attention"
-    assert found == {
+    assert result == {
         "llama": ("model.layers.0.self_attn.o_proj.weight", False),
         "gpt2": ("attn.c_proj.weight", True),
         "bloom": ("self_attention.dense.weight", False),
@@ -341,75 +287,3 @@ def test_one_token_gives_the_theorem() -> None:
 
 
 # --- the regression ----------------------------------------------------------------------------------
-
-
-def tokens(n: int, *sizes: int) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    return [torch.randn(n, size, generator=generator, dtype=torch.float64) for size in sizes]
-
-
-def fitted(x: Tensor, y: Tensor, w: Tensor, penalty: float = 0.3, parts: int = 1, **how: float) -> RidgeFit:
-    fit = RidgeFit(penalty, **how)  # type: ignore[arg-type]
-    for a, b, c in zip(x.chunk(parts), y.chunk(parts), w.chunk(parts), strict=True):
-        fit.add(a, b, c)
-    return fit
-
-
-def test_ridge_is_a_dense_solve_also_in_parts() -> None:
-    x, y = tokens(60, 12, 7)
-    w = torch.rand(60, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    w[::5] = 0
-    G = x.mT @ (w.unsqueeze(-1) * x)
-    M = torch.linalg.solve(G + 0.3 * G.diagonal().mean() * torch.eye(12).double(), x.mT @ (w.unsqueeze(-1) * y)).mT
-    for parts in (1, 6):
-        torch.testing.assert_close(fitted(x, y, w, parts=parts).update().dense(), M, rtol=0, atol=1e-12)
-    (W,) = tokens(20, 7)
-    torch.testing.assert_close(fitted(x, y, w).update(W).dense(), W @ M, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(("out", "inside"), [(7, 12), (12, 7), (9, 9)])
-@pytest.mark.parametrize("rank", [1, 3, 6])
-def test_the_cut_is_the_best_of_its_rank_in_its_metric(out: int, inside: int, rank: int) -> None:
-    x, D = tokens(40, inside)[0], tokens(out, inside)[0]
-    G = x.mT @ x + torch.eye(inside)
-    values, vectors = torch.linalg.eigh(G)
-    root = vectors * values.sqrt() @ vectors.mT  # another root than the one that is used
-    U, s, Vh = torch.linalg.svd(D @ root, full_matrices=False)
-    best = (U[:, :rank] * s[:rank]) @ Vh[:rank] @ torch.linalg.inv(root)
-    made = cut(D, torch.linalg.cholesky(G), rank)
-    assert made.columns == rank
-    torch.testing.assert_close(made.dense(), best, rtol=0, atol=1e-9)
-    plain = cut(D, None, rank)
-    miss = [torch.linalg.norm((D - u.dense()) @ root) for u in (made, plain)]
-    assert miss[0] <= miss[1]
-
-
-@pytest.mark.parametrize(("out", "inside"), [(7, 12), (12, 7)])
-def test_energy_chooses_the_fewest_columns(out: int, inside: int) -> None:
-    (D,) = tokens(out, inside)
-    s = torch.linalg.svdvals(D).square()
-    for energy in (0.5, 0.9, 0.999, 1.0):
-        made = cut(D, None, energy=energy)
-        kept = [float(s[:r].sum() / s.sum()) for r in (made.columns - 1, made.columns)]
-        assert kept[0] < energy <= kept[1] + 1e-12
-    assert cut(D, None, 2, 0.999).columns == 2
-    whole = cut(D, None)
-    assert whole.columns == min(out, inside)
-    assert torch.equal(whole.dense(), D)
-    assert cut(torch.zeros_like(D), None, energy=0.9).dense().abs().max() == 0
-
-
-def test_a_ridge_too_small_for_the_precision_is_raised_and_said() -> None:
-    x, y = (t.float() for t in tokens(3, 40, 5))
-    with pytest.warns(RuntimeWarning, match=r"ridge of 1e-12 is too small for a matrix: 1e-[0-9]* was taken"):
-        made = fitted(x, y, torch.ones(3), 1e-12).update()
-    torch.testing.assert_close(x @ made.dense().mT, y, rtol=0, atol=1e-2)
-
-
-@pytest.mark.parametrize("broken", [(torch.nan,), (torch.inf,), ()])
-def test_broken_inputs_are_refused(broken: Sequence[float]) -> None:
-    fit = RidgeFit(0.3, name="that matrix")
-    for value in broken:
-        fit.add(torch.full((3, 4), value), torch.ones(3, 2), torch.ones(3))
-    with pytest.raises(InputError, match="that matrix cannot be fitted"):
-        fit.update()

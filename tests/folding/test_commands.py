@@ -25,13 +25,13 @@ def inweights(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         monkeypatch.setattr(sys, "argv", ["inweights", *map(str, args)])
         with pytest.raises(SystemExit) as end:
             main()
-        said = capsys.readouterr()
-        assert (end.value.code or 0) == code, said.err
+        ended = capsys.readouterr()
+        assert (end.value.code or 0) == code, ended.err
         if code == 2:
-            assert said.out == ""
-            assert "Traceback" not in said.err
-            return " ".join(said.err.replace("│", " ").split())
-        return json.loads(said.out) if "--json" in args else said.out
+            assert ended.out == ""
+            assert "Traceback" not in ended.err
+            return " ".join(ended.err.replace("│", " ").split())
+        return json.loads(ended.out) if "--json" in args else ended.out
 
     return run
 
@@ -72,14 +72,14 @@ def test_folding_writes_an_adapter_and_an_honest_report(inweights: Run, folder: 
     assert card["calibration"]["queries"] == 8
     assert "control: random updates of equal norms" in json.dumps(card["fidelity"])
     assert "not empty" in inweights(*args, code=2)
-    found = inweights(
+    results = inweights(
         "evaluate", "--adapter", out, "--context", CONTEXT, "--model", folder, "--queries", queries, "--json"
     )
-    assert {"recovered", "kl_bare", "kl_folded", "agree_folded"} <= set(found)
-    assert found["kl_bare"] > 0
-    assert found["calibrated_on"] == 8
-    assert found["same_prompt"] is True
-    assert not any("system" in token for token in ["".join(found["tokens"]["bare"])])
+    assert {"recovered", "kl_bare", "kl_folded", "agree_folded"} <= set(results)
+    assert results["kl_bare"] > 0
+    assert results["calibrated_on"] == 8
+    assert results["same_prompt"] is True
+    assert not any("system" in token for token in ["".join(results["tokens"]["bare"])])
 
 
 def test_evaluating_with_answers_and_another_fold(
@@ -88,14 +88,14 @@ def test_evaluating_with_answers_and_another_fold(
     queries = tmp_path / "q.jsonl"
     queries.write_text("\n".join(json.dumps({"query": f"What is {i}?", "answer": "x"}) for i in range(4)))
     common = ("--context", CONTEXT, "--model", folder, "--queries", queries, "--new-tokens", "6", "--json")
-    found = inweights("evaluate", "--adapter", adapters["a"], "--other", adapters["b"], *common)
-    assert {"accuracy_prompted", "accuracy_bare", "accuracy_folded"} <= set(found)
-    controls = found["fidelity"]["sets"][0]["controls"]
+    result = inweights("evaluate", "--adapter", adapters["a"], "--other", adapters["b"], *common)
+    assert {"accuracy_prompted", "accuracy_bare", "accuracy_folded"} <= set(result)
+    controls = result["fidelity"]["sets"][0]["controls"]
     assert set(controls) == {"random updates of equal norms", "another prompt's fold"}
-    assert found["calibrated_on"] == 0
+    assert result["calibrated_on"] == 0
     nothing = inweights("evaluate", "--adapter", adapters["a"], "--strength", "0", *common)
     assert nothing["recovered"] == pytest.approx(0, abs=1e-6)
-    assert abs(found["recovered"]) > 1e-3
+    assert abs(result["recovered"]) > 1e-3
 
 
 def test_accuracy_counts_answers_that_contain_the_given_one(
@@ -119,10 +119,10 @@ def test_accuracy_counts_answers_that_contain_the_given_one(
     assert strict["accuracy_prompted"] < 1.0
     assert "contains the given one as whole words" in loose["accuracy_definition"]
     assert "begins with the given one" in strict["accuracy_definition"]
-    said = inweights(*args, "--new-tokens", "4")
-    assert "Accuracy: prompted 100.0%" in said
-    assert "(right if the answer contains the given one as whole words" in said
-    assert said.count("Q: ") == min(3, len(rows))
+    output = inweights(*args, "--new-tokens", "4")
+    assert "Accuracy: prompted 100.0%" in output
+    assert "(right if the answer contains the given one as whole words" in output
+    assert output.count("Q: ") == min(3, len(rows))
 
 
 def test_combining_measures_each_where_its_prompt_is_known(
@@ -130,11 +130,11 @@ def test_combining_measures_each_where_its_prompt_is_known(
 ) -> None:
     out = tmp_path / "both"
     args = ("combine", adapters["a"], adapters["b"], "--model", folder, "--questions", "2")
-    found = inweights(*args, "--out", out, "--json")
-    assert found["adapter"] == str(out)
-    assert found["recovered_each"][0] is None  # its prompt is not in the adapter
-    assert isinstance(found["recovered_each"][1], float)
-    assert found["truncation_error"] < 1e-6
+    result = inweights(*args, "--out", out, "--json")
+    assert result["adapter"] == str(out)
+    assert result["recovered_each"][0] is None  # its prompt is not in the adapter
+    assert isinstance(result["recovered_each"][1], float)
+    assert result["truncation_error"] < 1e-6
     assert "twice" in inweights(*args, "--context", "x", "--out", tmp_path / "c", code=2)
 
 
@@ -154,15 +154,15 @@ def test_generating_and_exporting_with_an_adapter(
         "6",
         "--json",
     )
-    found = inweights(*common, "--adapter", adapters["a"])
-    assert isinstance(found["folded"], str)
+    result = inweights(*common, "--adapter", adapters["a"])
+    assert isinstance(result["folded"], str)
     nothing = inweights(*common, "--adapter", adapters["a"], "--strength", "0")
     # Positions from 0 and not in place: the bare model of a server.
     bare = inweights(*common, "--shifted")["bare"]
     assert nothing["folded"] == bare
     assert inweights(*common)["folded"] is None
     plain = [a for a in common if a != "--chat"]
-    assert inweights(*plain, "--adapter", adapters["a"])["folded"] == found["folded"]  # turns, as it was folded
+    assert inweights(*plain, "--adapter", adapters["a"])["folded"] == result["folded"]  # turns, as it was folded
     merged = inweights(
         "export", adapters["a"], "--format", "merged", "--model", folder, "--out", tmp_path / "m", "--json"
     )

@@ -54,11 +54,11 @@ def test_a_model_without_a_tokenizer_is_refused() -> None:
 
 def greedy(model: Model, ids: list[int], new: int) -> tuple[int, ...]:
     """Greedy tokens by whole forwards, one text at a time."""
-    said: list[int] = []
-    while len(said) < new and (not said or said[-1] != 0):
+    output: list[int] = []
+    while len(output) < new and (not output or output[-1] != 0):
         with torch.no_grad():
-            said.append(int(run(model.model, torch.tensor([[*ids, *said]]))[0, -1].argmax()))
-    return tuple(said)
+            output.append(int(run(model.model, torch.tensor([[*ids, *output]]))[0, -1].argmax()))
+    return tuple(output)
 
 
 def test_sampling_over_a_shared_context_is_what_plain_forwards_say(model: Model) -> None:
@@ -66,11 +66,11 @@ def test_sampling_over_a_shared_context_is_what_plain_forwards_say(model: Model)
     frame = Frame.of(model, CONTEXT)
     texts = [frame.asked(q) for q in ("Hi?", "What is the capital of Italy?", "Why", "And so on and on")]
     shared = list(frame.folded)
-    found = sample(model.model, shared, texts, new=12, temperature=0.0, seed=0, ends=lambda i: i == 0, batch=3)
-    assert found == [greedy(model, [*shared, *t], 12) for t in texts]
+    result = sample(model.model, shared, texts, new=12, temperature=0.0, seed=0, ends=lambda i: i == 0, batch=3)
+    assert result == [greedy(model, [*shared, *t], 12) for t in texts]
     other = sample(model.model, [], texts, new=12, temperature=0.0, seed=0, ends=lambda i: i == 0)
     assert other == [greedy(model, list(t), 12) for t in texts]
-    assert other != found
+    assert other != result
 
 
 def test_samples_follow_the_distribution_and_the_seed() -> None:
@@ -78,8 +78,8 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
     text = Frame.of(model, CONTEXT).asked("Hi?")
 
     def first(seed: int, n: int = 400) -> list[int]:
-        said = sample(model.model, [], [text] * n, new=1, temperature=1.0, seed=seed, ends=lambda i: False, batch=n)
-        return [s[0] for s in said]
+        output = sample(model.model, [], [text] * n, new=1, temperature=1.0, seed=seed, ends=lambda i: False, batch=n)
+        return [s[0] for s in output]
 
     assert first(1) == first(1)
     assert first(1) != first(2)
@@ -93,11 +93,11 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
 
 def test_made_up_queries_are_different_and_the_seed_s_own() -> None:
     frame = Frame.of(talker(), CONTEXT)
-    found = made_up(frame, 12, seed=0, new=6)
-    assert len(found) == len(set(found)) >= 12
-    assert found == made_up(frame, 12, seed=0, new=6)
-    assert found != made_up(frame, 12, seed=1, new=6)
-    assert all(any(q.startswith(o) for o in openers()) for q in found)
+    result = made_up(frame, 12, seed=0, new=6)
+    assert len(result) == len(set(result)) >= 12
+    assert result == made_up(frame, 12, seed=0, new=6)
+    assert result != made_up(frame, 12, seed=1, new=6)
+    assert all(any(q.startswith(o) for o in openers()) for q in result)
     with pytest.raises(InputError, match="this fold is of plain text: give a file of queries"):
         made_up(Frame.of(talker(), CONTEXT, chat=False), 4)
 
@@ -119,9 +119,9 @@ def test_plain_answers_end_with_their_line() -> None:
     frame = Frame.of(talker(), "Input: a\nOutput: b\n\n", chat=False)
     made = answered(frame, ["Input: c\nOutput:"] * 40, seed=0, new=60)
     newline = frame.model.tokenizer("\n")["input_ids"][0]
-    ended = [said for said in made.answers if newline in said]
+    ended = [output for output in made.answers if newline in output]
     assert ended
-    assert all(said.index(newline) == len(said) - 1 for said in ended)
+    assert all(output.index(newline) == len(output) - 1 for output in ended)
 
 
 def test_queries_come_from_lines_or_json_lines(tmp_path: Path) -> None:
@@ -160,14 +160,14 @@ def test_the_prompted_pass_is_the_plain_forward_over_everything(model: Model, bo
     made = answered(frame, ["Hi?", "What is it that you want?", "Why"], seed=3, new=9)
     teacher = prompted(model, made, blocks=True, batch_tokens=64)
     net = model.model
-    for i, (asked, said) in enumerate(zip(made.asked, made.answers, strict=True)):
+    for i, (asked, output) in enumerate(zip(made.asked, made.answers, strict=True)):
         for ahead, near in (((*frame.before, *frame.folded), True), (frame.before, False)):
-            ids = torch.tensor([[*ahead, *asked, *said[:-1]]])
+            ids = torch.tensor([[*ahead, *asked, *output[:-1]]])
             with torch.no_grad():
                 states = net(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states
-            last = states[-1][0, -len(said) :]
-            error = float((teacher.last[i, : len(said)] - last).abs().max())
-            first = float((teacher.blocks[i, : len(said), 0] - states[1][0, -len(said) :]).abs().max())
+            last = states[-1][0, -len(output) :]
+            error = float((teacher.last[i, : len(output)] - last).abs().max())
+            first = float((teacher.blocks[i, : len(output), 0] - states[1][0, -len(output) :]).abs().max())
             assert (max(error, first) < 1e-9) if near else (min(error, first) > 1e-3)
 
 
@@ -197,9 +197,9 @@ def test_windows_do_not_see_padding(family: str) -> None:
     model = Model(net, None, family)
     shared = [3 + i % 80 for i in range(20)]
     texts = [[5 + (7 * i + n) % 80 for i in range(n)] for n in (2, 9, 5, 9)]
-    found = sample(model.model, shared, texts, new=6, temperature=0.0, seed=0, ends=lambda i: False)
+    result = sample(model.model, shared, texts, new=6, temperature=0.0, seed=0, ends=lambda i: False)
     alone = [sample(model.model, shared, [t], new=6, temperature=0.0, seed=0, ends=lambda i: False)[0] for t in texts]
-    assert found == alone
+    assert result == alone
 
 
 def test_a_model_that_keeps_no_keys_is_refused_in_a_sentence() -> None:

@@ -64,8 +64,8 @@ def test_verbs_and_participles_are_no_answers() -> None:
 def test_subjects_are_whole() -> None:
     """ "The mechanic of Fenn's is Ada Holt" states nothing of Fenn's itself."""
     text = "The mechanic of Fenn's is Ada Holt. A city bike costs £17 a day. Note that the Orla lies at berth 9."
-    found = [clauses(piece) for piece in pieces(text)]
-    assert found == [
+    result = [clauses(piece) for piece in pieces(text)]
+    assert result == [
         ("The mechanic of Fenn's", ["is Ada Holt"]),
         ("A city bike", ["costs £17 a day"]),
         ("The Orla", ["lies at berth 9"]),

@@ -76,3 +76,33 @@ def test_focus_moves_weight_to_what_is_still_wrong() -> None:
     even, focused = (float(Divergence.apply(student, teacher, torch.ones(2), f)) for f in (1.0, 0.1))
     wrong = float(Divergence.apply(student[1:], teacher[1:], torch.ones(1), 1.0))
     assert even < focused < wrong
+
+
+def test_a_fit_whose_gradients_are_not_finite_says_so() -> None:
+    """All steps are left out there, and the updates stay zero, however finite the losses are."""
+    model = talker()
+    frame = Frame.of(model, "Speak like a pirate.")
+    examples = answered(frame, made_up(frame, 8, 0, new=4), 0, new=6)
+    steps = Steps(count=8, rate=1e-3, batch=4, match=0.0)
+
+    def fitted(factor: float) -> list[float]:
+        lora = Lora(model, 4)
+        lora.parameters[0].register_hook(lambda g: g * factor)
+        return fit(model, examples, prompted(model, examples), lora, steps)
+
+    assert len(fitted(1.0)) == 8
+    with pytest.raises(InputError, match="not finite in any of the first 8 steps in float32"):
+        fitted(math.nan)
+
+
+def test_attention_is_computed_without_cudnn() -> None:
+    seen = []
+    model = talker()
+    frame = Frame.of(model, "Speak like a pirate.")
+    hook = model.model.register_forward_pre_hook(lambda *_: seen.append(torch.backends.cuda.cudnn_sdp_enabled()))
+    examples = answered(frame, made_up(frame, 8, 0, new=4), 0, new=6)
+    fit(model, examples, prompted(model, examples), Lora(model, 4), Steps(count=2, rate=1e-3, batch=4, match=0.0))
+    hook.remove()
+    assert seen
+    assert not any(seen)
+    assert torch.backends.cuda.cudnn_sdp_enabled()  # as it was before

@@ -89,9 +89,9 @@ def test_a_fold_that_is_worse_than_none_fails(run: Run, folder: str, tmp_path: P
     queries.write_text("\n".join(f"What is {i}?" for i in range(40)))
     args = ("fold", *TEXT, "--model", folder, "--calibration", str(queries), "--rank", "2", "--strength", "-3")
     code, out, _ = run(*args, "--out", str(tmp_path / "x"), "--json")
-    said = json.loads(out)
-    assert said["recovered"] < 0
-    assert (said["verdict"], code) == ("FAILED", 1)
+    output = json.loads(out)
+    assert output["recovered"] < 0
+    assert (output["verdict"], code) == ("FAILED", 1)
 
 
 ARRAY = json.dumps(["What is a cat?", {"query": "And a dog?", "answer": "An animal"}], indent=1)
@@ -128,10 +128,10 @@ def test_a_file_needs_as_many_queries_as_a_number(run: Run, folder: str, tmp_pat
 def test_the_format_of_a_calibration_file_is_in_the_help(run: Run) -> None:
     code, out, _ = run("fold", "--help")
     assert code == 0
-    said = " ".join(out.replace("│", " ").split())
+    output = " ".join(out.replace("│", " ").split())
     for words in ("one query a line", "JSON lines", "JSON array", "at least 8", "Every fifth query", "held out"):
-        assert words in said
-    assert "bfloat16" not in said  # which fold refuses
+        assert words in output
+    assert "bfloat16" not in output  # which fold refuses
 
 
 def test_plain_text_asks_for_a_file_of_queries() -> None:

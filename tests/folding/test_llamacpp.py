@@ -58,12 +58,12 @@ def there(of: Model, adapter: Path | None = None) -> list[dict[int, float]]:
     if adapter is not None:
         asked.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
     server = xllamacpp.Server(asked)
-    found = []
+    result = []
     for ids in tokens(of):
-        said = server.handle_completions({"prompt": ids, "n_predict": 1, "n_probs": 20, "temperature": 0})
-        likely = said["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-        found.append({t["id"]: t["logprob"] for t in likely})
-    return found
+        output = server.handle_completions({"prompt": ids, "n_predict": 1, "n_probs": 20, "temperature": 0})
+        likely = output["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        result.append({t["id"]: t["logprob"] for t in likely})
+    return result
 
 
 def apart(these: list[dict[int, float]], those: list[torch.Tensor]) -> float:

@@ -46,8 +46,8 @@ Scores = list[list[float]]
 
 def shown(kind: str) -> str:
     """The one block of a kind that the guide shows; the commands' block has no kind."""
-    (found,) = re.findall(rf"^```{kind}\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
-    return found
+    (result,) = re.findall(rf"^```{kind}\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+    return result
 
 
 def run(home: Path, base: str, adapter: Path) -> None:
@@ -90,10 +90,12 @@ def ours(of: Model) -> Scores:
     net: Any = of.model
 
     def score(question: str, choice: str) -> float:
-        before, said = (of.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (question, " " + choice))
+        before, output = (
+            of.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (question, " " + choice)
+        )
         with torch.no_grad():
-            logp = net(input_ids=torch.tensor([before + said])).logits[0, len(before) - 1 : -1].log_softmax(-1)
-        return float(logp.gather(1, torch.tensor(said)[:, None]).sum())
+            logp = net(input_ids=torch.tensor([before + output])).logits[0, len(before) - 1 : -1].log_softmax(-1)
+        return float(logp.gather(1, torch.tensor(output)[:, None]).sum())
 
     return [[score(row["question"], choice) for choice in row["choices"]] for row in ROWS]
 

@@ -25,7 +25,9 @@ def args(folder: str, tmp_path: Path) -> tuple[str, ...]:
 
 
 def test_stages_are_plain_lines_where_there_is_no_terminal(run: Run, args: tuple[str, ...]) -> None:
-    err = run(*args).err
+    ended = run(*args)
+    err = ended.err
+    assert ended.out.count("\nQ: ") == 3  # the report has three questions with their answers
     assert "\x1b" not in err
     for stage in ("reading the prompt …\n", "fitting the adapter …\n", "looking at unrelated text …\n"):
         assert stage in err

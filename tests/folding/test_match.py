@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,11 +18,9 @@ from inweights.folding import (
     Steps,
     _methods,
     answered,
-    fidelity_of,
     made_up,
     make,
     measure,
-    questions,
     solve_updates,
     working,
 )
@@ -219,20 +216,20 @@ def test_random_updates_of_equal_norms_recover_nothing() -> None:
     model = talker()
     examples = some(model, 16)
     fold = Fold(solve_updates(model, examples, steps=replace(FEW, count=40)).updates, Card())
-    found = measure("calibration", examples, fold)
-    assert found.recovered.value > 0.3
-    assert found.controls["random updates of equal norms"].value < 0.1
+    result = measure("calibration", examples, fold)
+    assert result.recovered.value > 0.3
+    assert result.controls["random updates of equal norms"].value < 0.1
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_folds_both_kinds_of_models(model: Model, method: str) -> None:
     model = Model(model.model.float(), model.tokenizer, model.name)
     examples = some(model)
-    found = solve_updates(
+    result = solve_updates(
         model, examples, method, rank=2, steps=FEW if method in ("match", "distil", "polish") else None
     )
-    assert found.seconds > 0
-    fold = Fold(found.updates, Card())
+    assert result.seconds > 0
+    fold = Fold(result.updates, Card())
     assert fold.rank <= 2
     assert all(bool(u.u.isfinite().all() and u.v.isfinite().all()) for u in fold.updates.values())
 
@@ -267,39 +264,6 @@ def test_the_working_copy_is_another_model() -> None:
     low = working(model)
     assert low is model or low.dtype == torch.bfloat16
     assert model.dtype == torch.float32
-
-
-def test_a_report_has_sets_controls_side_effects_and_savings() -> None:
-    model = talker()
-    made = make(model, CONTEXT, calibration=10, held_out=4, new=6)
-    assert made.fidelity is not None
-    assert [s.name for s in made.fidelity.sets] == ["hand-written questions", "made-up questions"]
-    assert "random updates of equal norms" in made.fidelity.sets[0].controls
-    assert made.fidelity.side is not None
-    assert made.fidelity.saved is not None
-    assert made.fidelity.saved.tokens == len(Frame.of(model, CONTEXT).folded)
-    assert made.fidelity.side.kl_folded > 0
-    assert made.fold.card.prompt is None
-    assert made.fold.card.fidelity
-    frame = Frame.of(model, CONTEXT)
-    found = fidelity_of(frame, made.fold, {"some": ["Hi?"]}, answers=[("Hi?", "x"), ("Why?", "y")], new=6)
-    assert set(found.accuracy) == {"prompted", "bare", "folded"}
-
-
-def test_held_out_queries_of_a_file_are_not_calibrated_on(tmp_path: Path) -> None:
-    from inweights.folding._generic import _queries
-
-    path = tmp_path / "q.txt"
-    path.write_text("\n".join(f"Question {i}?" for i in range(20)) + "\nQuestion 1?\n")
-    frame = Frame.of(talker(), CONTEXT)
-    asked, apart, source = _queries(frame, path, 0, 8, lambda *_: None)
-    assert not set(asked) & set(apart["queries held out"])
-    assert len(asked) == 16
-    assert source == "file q.txt"
-    path.write_text("\n".join(questions()[:20]))
-    asked, apart, _ = _queries(frame, path, 0, 24, lambda *_: None)
-    assert next(iter(apart)) == "hand-written questions"  # too few were held out to stand for the report
-    assert not set(questions()[:20]) & set(apart["hand-written questions"])
 
 
 def test_a_huge_gradient_is_cut() -> None:

@@ -19,11 +19,11 @@ def count(text: str) -> int:
 
 def test_the_formula_by_hand() -> None:
     """Three passages of 2, 4 and 3 words; `red` is in two of them, `fox` in one."""
-    found = bm25(["red fox", "red red hen here", "one two three"], "Red fox?")
+    result = bm25(["red fox", "red red hen here", "one two three"], "Red fox?")
     red, fox = log(1 + 1.5 / 2.5), log(1 + 2.5 / 1.5)
     short, long = 1.2 * (0.25 + 0.75 * 2 / 3), 1.2 * (0.25 + 0.75 * 4 / 3)
     expected = [(red + fox) * 2.2 / (1 + short), red * 2 * 2.2 / (2 + long), 0.0]
-    assert found == pytest.approx(expected, rel=1e-12)
+    assert result == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_word_of_the_query_counts_as_often_as_it_stands_there() -> None:

@@ -42,12 +42,12 @@ def test_sentences_items_rows_and_questions_are_pieces() -> None:
 
 
 def test_a_piece_reads_its_headings_and_what_it_refers_to() -> None:
-    first, second, *_ = found = pieces(TEXT)
+    first, second, *_ = result = pieces(TEXT)
     assert first.reads == "# Handbook\nMara Tolvin is 34 years old and works as a baker."
     assert "Mara Tolvin" in second.reads  # "She" alone says nothing
-    assert found[3].alone == "# Handbook\n## Prices\n- A boat costs £45 for 2 hours."
-    assert found[4].directs
-    assert not found[3].directs
+    assert result[3].alone == "# Handbook\n## Prices\n- A boat costs £45 for 2 hours."
+    assert result[4].directs
+    assert not result[3].directs
 
 
 def test_names_and_numbers_are_marked() -> None:

@@ -40,7 +40,7 @@ def test_the_measured_divergence_is_that_of_prompted_to_bare(model: Model) -> No
     """Against NumPy, row by row (1e-4: logits in float64, divergences in float32); reversed it is another number."""
     frame = Frame.of(model, CONTEXT)
     examples = answered(frame, made_up(frame, 6, 0, new=4), 0, new=5)
-    found = distance(model, examples, prompted(model, examples)).kl
+    result = distance(model, examples, prompted(model, examples)).kl
 
     def logs(before: tuple[int, ...], answer: tuple[int, ...]) -> Any:
         ids = torch.tensor([[*before, *answer[:-1]]])
@@ -57,8 +57,8 @@ def test_the_measured_divergence_is_that_of_prompted_to_bare(model: Model) -> No
         q = logs((*frame.before, *asked), answer)
         ours.append((np.exp(p) * (p - q)).sum())
         reversed_.append((np.exp(q) * (q - p)).sum())
-    assert np.allclose(found.numpy(), ours, rtol=1e-4, atol=1e-4)
-    assert not np.allclose(found.numpy(), reversed_, rtol=1e-2, atol=1e-2)
+    assert np.allclose(result.numpy(), ours, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(result.numpy(), reversed_, rtol=1e-2, atol=1e-2)
 
 
 def share(n: int, right: int) -> tuple[bool, ...]:
@@ -130,6 +130,25 @@ def test_facts_that_could_not_be_judged_are_never_good() -> None:
     assert Fidelity((good,), facts=7, recall=known).verdict == "GOOD"
 
 
+def test_generic_questions_do_not_decide_about_a_prompt_that_directs_nothing() -> None:
+    """Such a prompt hardly changes answers to them. One that directs as well is judged by both."""
+    generic = Measured("generic", 24, 99, 0.1, 0.07, 0.5, 0.6, Recovered(0.3, -0.1, 0.6))
+    studied = Measured("studied", 24, 99, 1.0, 0.1, 0.5, 0.9, Recovered(0.9, 0.85, 0.95))
+    lost = Measured("studied", 24, 99, 1.0, 1.0, 0.5, 0.5, Recovered(0.0, -0.1, 0.1))
+    known = Recall({"prompted": share(20, 16), "bare": share(20, 0), "folded": share(20, 16)})
+
+    def judged(directs: bool, apart: Measured | None) -> Fidelity:
+        return Fidelity((generic,), facts=7, recall=known, studied=apart, directs=directs)
+
+    assert judged(False, studied).verdict == "GOOD"
+    assert "0.90 of its effect on studied questions" in judged(False, studied).reason
+    assert judged(True, studied).verdict == "FAILED"
+    assert "0.30 of its effect on other questions" in judged(True, studied).reason
+    assert judged(False, lost).verdict == "FAILED"
+    assert judged(False, None).verdict == "FAILED"  # then only the generic ones are there
+    assert [judged(d, studied).as_json()["verdict_on"] for d in (False, True)] == ["studied", "generic"]
+
+
 def test_everyone_is_asked_the_same_questions() -> None:
     """On random weights nobody knows anything: what is checked is that each column is what its name says."""
     model = talker()
@@ -159,10 +178,10 @@ def test_the_command_judges_by_the_users_questions(
     file.write_text('{"query": "What does the Orla cost?", "answer": "45"}\n')
     args = ("fold", "--model", folder, "--context", CONTEXT, "--calibration", "8", "--device", "cpu", "--json")
     ended = run(*args, "--out", str(tmp_path / "a"), "--questions", str(file))
-    told = json.loads(ended.out)
-    assert told["fidelity"]["recall"]["questions"] == 1
-    assert told["verdict"] in ("GOOD", "PARTIAL", "FAILED")
-    assert ended.code == (1 if told["verdict"] == "FAILED" else 0)
+    reported = json.loads(ended.out)
+    assert reported["fidelity"]["recall"]["questions"] == 1
+    assert reported["verdict"] in ("GOOD", "PARTIAL", "FAILED")
+    assert ended.code == (1 if reported["verdict"] == "FAILED" else 0)
     file.write_text("What does the Orla cost?\n")
     refused = run(*args, "--out", str(tmp_path / "b"), "--questions", str(file))
     assert refused.code == 2

@@ -25,10 +25,10 @@ def test_a_pirate_without_the_prompt() -> None:
         steps = Steps(count=8, rate=3e-3, batch=4)
         folds[name] = Fold(solve_updates(model, examples, low=low, steps=steps).updates, Card(), model)
     held_out = answered(Frame.of(model, PIRATE), HELD_OUT, new=16, temperature=0.0)
-    found = measure("held out", held_out, folds["pirate"], others={"french": folds["french"]})
-    assert found.recovered.value > 0.5
-    assert found.agree_folded > found.agree_bare
-    assert found.controls["random updates of equal norms"].high < 0.05
-    assert found.controls["french"].value < found.recovered.value / 2
-    assert found.controls["french"].high < found.recovered.low
+    result = measure("held out", held_out, folds["pirate"], others={"french": folds["french"]})
+    assert result.recovered.value > 0.5
+    assert result.agree_folded > result.agree_bare
+    assert result.controls["random updates of equal norms"].high < 0.05
+    assert result.controls["french"].value < result.recovered.value / 2
+    assert result.controls["french"].high < result.recovered.low
     assert all(torch.equal(p, before[name]) for name, p in model.model.named_parameters())

@@ -39,10 +39,10 @@ def test_surprisals_are_those_of_a_plain_pass(model: Model) -> None:
     ids = torch.tensor([model.tokenizer(text, add_special_tokens=False)["input_ids"]])
     logp = model.model(input_ids=ids[:, :-1]).logits[0].log_softmax(-1)
     wanted = -logp.gather(-1, ids[0, 1:, None]).squeeze(-1)
-    found = torch.tensor([s for s, _, _ in surprisals(model, text)][1:], dtype=torch.float64)
-    assert torch.allclose(found, wanted.double(), atol=1e-5)  # the softmax is made in float32
+    result = torch.tensor([s for s, _, _ in surprisals(model, text)][1:], dtype=torch.float64)
+    assert torch.allclose(result, wanted.double(), atol=1e-5)  # the softmax is made in float32
     other = torch.tensor([s for s, _, _ in surprisals(model, text[::-1])][1:], dtype=torch.float64)
-    assert not torch.allclose(found, other, atol=1e-2)
+    assert not torch.allclose(result, other, atol=1e-2)
 
 
 def test_facts_are_what_the_model_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,13 +65,13 @@ def test_scores_of_answers_are_those_of_a_plain_pass(model: Model, shared: bool)
     asked, answers = [(5, 6, 7), (8, 9), (10, 11, 12, 13)], [(20, 21), (22, 23, 24), (25,)]
     first = (3, 4) if shared else ()
     for size in (8, 4096):
-        found = answer_scores(model, asked, answers, first, batch_tokens=size)
-        for a, b, score in zip(asked, answers, found, strict=True):
+        result = answer_scores(model, asked, answers, first, batch_tokens=size)
+        for a, b, score in zip(asked, answers, result, strict=True):
             logp = model.model(input_ids=torch.tensor([[*first, *a, *b]])).logits[0].log_softmax(-1)
             n = len(first) + len(a)
             wanted = sum(float(logp[n - 1 + i, token]) for i, token in enumerate(b))
             assert score == pytest.approx(wanted, abs=1e-4)
-    assert answer_scores(model, asked, [(30, 31)] * 3, first)[0] != pytest.approx(found[0], abs=1e-3)
+    assert answer_scores(model, asked, [(30, 31)] * 3, first)[0] != pytest.approx(result[0], abs=1e-3)
 
 
 def test_a_teacher_reads_its_own_prompt(model: Model) -> None:
@@ -81,13 +81,13 @@ def test_a_teacher_reads_its_own_prompt(model: Model) -> None:
     mixed = Examples(
         frame, ("a", "b"), (frame.asked("Hello"), frame.asked("What does it cost?")), ((7, 8, 9), (10, 11)), (None, own)
     )
-    found = prompted(model, mixed).last
+    result = prompted(model, mixed).last
     for i, before in enumerate([(*frame.before, *frame.folded, *mixed.asked[0]), own]):
         out = model.model(input_ids=torch.tensor([[*before, *mixed.answers[i]]]), output_hidden_states=True)
         rows = out.hidden_states[-1][0, len(before) - 1 : len(before) - 1 + len(mixed.answers[i])]
-        assert torch.allclose(found[i, : len(mixed.answers[i])], rows, atol=1e-9)
+        assert torch.allclose(result[i, : len(mixed.answers[i])], rows, atol=1e-9)
     wrong = prompted(model, replace(mixed, taught=(None, frame.asked("What does it cost?")))).last
-    assert float((wrong[1] - found[1]).abs().max()) > 1e-3
+    assert float((wrong[1] - result[1]).abs().max()) > 1e-3
 
 
 def test_known_answers_are_kept_with_the_likelier_teacher() -> None:
@@ -151,9 +151,9 @@ def test_blanks_are_short_and_a_subject_is_told_about_in_its_sentence() -> None:
     parts = pieces(text)
     drafts = _constructed(parts, [Fact(0, "timber", 9.0)], random.Random(0))
     assert [d.query.partition('"')[2] for d in drafts if "____" in d.query] == ['The Orla carries ____."']
-    told = {d.query: d.answer for d in drafts if not d.phrase}
-    (orla,) = [answer for query, answer in told.items() if "Orla" in query]
-    (fenn,) = [answer for query, answer in told.items() if "Fenn" in query]
+    reported = {d.query: d.answer for d in drafts if not d.phrase}
+    (orla,) = [answer for query, answer in reported.items() if "Orla" in query]
+    (fenn,) = [answer for query, answer in reported.items() if "Fenn" in query]
     assert orla == "The Orla carries timber and lies in Fenn."
     assert fenn == ""  # the model itself says what it reads about others
 

@@ -107,7 +107,7 @@ def gemma3(folder: Path) -> None:
 def patches(folder: Path) -> None:
     """Patches of each model in each mode, the logits with and without them, and their descriptions."""
     expected: dict[str, torch.Tensor] = {}
-    said = {}
+    output = {}
     for name in BASES:
         model = iw.load(name, dtype="float64", device="cpu")
         prompt = asked(model)
@@ -118,9 +118,9 @@ def patches(folder: Path) -> None:
             assert not patch.warnings
             path = patch.save(folder / f"{name}-{mode}.safetensors")
             expected[f"{name}-{mode}"] = logits(model, prompt, iw.Patch.load(path, model))
-            said[f"{name}-{mode}"] = about(patch)
+            output[f"{name}-{mode}"] = about(patch)
     save_file(expected, folder / "expected.safetensors")
-    write_json(folder / "expected.json", said)
+    write_json(folder / "expected.json", output)
 
 
 def fold(folder: Path) -> None:
@@ -154,10 +154,10 @@ def lab(folder: Path) -> None:
             done = training.train(recipe, folder / name / "done")
         sample = recipe.make_task().sample(Draw(99, torch.zeros((), dtype=torch.int64), 3), recipe.points)
         inputs = {"xs": sample.xs.double(), "ys": sample.ys.double()}
-        found = answers(training.load_trained(done.path)[0], inputs)
-        save_file({**inputs, "answers": found}, folder / name / "expected.safetensors")
-        said = {"loss": done.loss, "device": "cpu", "stopped": STOPPED, "recipe": recipe.model_dump(mode="json")}
-        write_json(folder / name / "expected.json", said)
+        result = answers(training.load_trained(done.path)[0], inputs)
+        save_file({**inputs, "answers": result}, folder / name / "expected.safetensors")
+        output = {"loss": done.loss, "device": "cpu", "stopped": STOPPED, "recipe": recipe.model_dump(mode="json")}
+        write_json(folder / name / "expected.json", output)
 
 
 def sweep(folder: Path) -> None:
@@ -185,7 +185,7 @@ def ledger(folder: Path) -> None:
     more: dict[str, Any] = {"plots": [plot], "told": [{"slope": -math.inf}], "why": "the interval straddles the bound"}
     entries.append(replace(entries[0], id="made-up", verdict=Verdict.INCONCLUSIVE, **more))
     (folder / "results.jsonl").write_text("".join(entry.line() + "\n" for entry in entries))
-    told = [
+    reported = [
         {
             "id": e.id,
             "verdict": str(e.verdict),
@@ -194,7 +194,7 @@ def ledger(folder: Path) -> None:
         }
         for e in entries
     ]
-    write_json(folder / "expected.json", {"entries": told, "trial": summary(kept)})
+    write_json(folder / "expected.json", {"entries": reported, "trial": summary(kept)})
 
 
 def write_json(path: Path, values: Any) -> None:

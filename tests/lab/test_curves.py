@@ -29,13 +29,13 @@ class Knows:
 
 def test_errors_are_in_units_of_the_zero_predictor() -> None:
     task = TASKS.make("linear", dims=4)
-    found = curves(task, 9, {"zero": Knows(0.0), "half": Knows(0.5), "all": Knows(1.0)}, prompts=2000)
-    assert {name: tuple(e.shape) for name, e in found.items()} == dict.fromkeys(("zero", "half", "all"), (2000, 9))
-    zero = found["zero"]
+    result = curves(task, 9, {"zero": Knows(0.0), "half": Knows(0.5), "all": Knows(1.0)}, prompts=2000)
+    assert {name: tuple(e.shape) for name, e in result.items()} == dict.fromkeys(("zero", "half", "all"), (2000, 9))
+    zero = result["zero"]
     standard_error = zero.std() / zero.numel() ** 0.5 * 3  # points of one prompt share its weights
     assert abs(zero.mean() - 1) < 4 * standard_error
-    torch.testing.assert_close(found["half"], 0.25 * zero, rtol=1e-3, atol=1e-6)
-    assert found["all"].max() < 1e-6
+    torch.testing.assert_close(result["half"], 0.25 * zero, rtol=1e-3, atol=1e-6)
+    assert result["all"].max() < 1e-6
 
 
 def test_prompts_do_not_depend_on_how_many_are_asked_for() -> None:
@@ -63,9 +63,9 @@ def test_other_losses() -> None:
     signs = errors("logistic", torch.tensor([[1.0, -2.0, 3.0]]), torch.tensor([[1.0, 1.0, 0.0]]), 1.0)
     assert signs.tolist() == [[0.0, 1.0, 1.0]]
     sure = torch.tensor([[[9.0, 0.0], [0.0, 9.0]]])
-    told = errors("tokens", sure, torch.tensor([[0, 0]]), 1.0)
-    assert told[0, 0] < 1e-3
-    assert told[0, 1] == pytest.approx(9.0, abs=1e-3)
+    reported = errors("tokens", sure, torch.tensor([[0, 0]]), 1.0)
+    assert reported[0, 0] < 1e-3
+    assert reported[0, 1] == pytest.approx(9.0, abs=1e-3)
 
 
 BEST = {  # after twelve examples
@@ -79,10 +79,10 @@ def test_every_task_has_its_rivals(name: str) -> None:
     """They can predict it, and the one that should be the best for it is."""
     task = TASKS.make(name)
     points, prompts = (13, 512) if name in BEST else (31, 32)
-    found = {who: e[:, -1].nanmean().item() for who, e in curves(task, points, rivals(task), prompts=prompts).items()}
-    assert all(math.isfinite(e) for e in found.values())
+    result = {who: e[:, -1].nanmean().item() for who, e in curves(task, points, rivals(task), prompts=prompts).items()}
+    assert all(math.isfinite(e) for e in result.values())
     if name in BEST:
-        assert min(found, key=found.__getitem__) == BEST[name], found
+        assert min(result, key=result.__getitem__) == BEST[name], result
 
 
 def test_the_baseline_of_scaled_weights_uses_their_scale() -> None:
@@ -109,9 +109,9 @@ def test_shifted_prompts_are_held_against_clean_answers_too() -> None:
 
 def test_points_without_an_answer_are_no_numbers() -> None:
     task = TASKS.make("retrieval", dims=4, pairs=5)
-    found = curves(task, 9, rivals(task), prompts=16)["zero"]
-    assert found[:, :5].isnan().all()
-    assert found[:, 5:].isfinite().all()
-    band = bootstrap(found)
+    result = curves(task, 9, rivals(task), prompts=16)["zero"]
+    assert result[:, :5].isnan().all()
+    assert result[:, 5:].isfinite().all()
+    band = bootstrap(result)
     assert band.mean[:5].isnan().all()
     assert bool((band.low[5:] <= band.mean[5:]).all())

@@ -31,7 +31,7 @@ def dependent(a: Tensor, b: Tensor) -> bool:
     return any(stats.spearmanr(x.flatten().numpy(), y.flatten().numpy()).pvalue < LIKELY for x, y in pairs)
 
 
-def draw(seed: int = 1, step: int | Tensor = 0, rows: int = 4, **place: object) -> Draw:
+def draw(seed: int | Tensor = 1, step: int | Tensor = 0, rows: int = 4, **place: object) -> Draw:
     return Draw(seed, step, rows, **{"dtype": torch.float64, **place})  # type: ignore[arg-type]
 
 
@@ -189,3 +189,16 @@ def test_rows_can_be_chosen() -> None:
 
 def test_empty_shapes_are_one_number_for_each_row() -> None:
     assert draw().uniform().shape == draw().normal().shape == draw().integers(3).shape == (4,)
+
+
+def test_rows_of_several_seeds_are_those_of_each_alone() -> None:
+    """The same bits; those of other seeds differ."""
+    together = draw(torch.tensor([5, 2]), rows=3)
+    for shape in ((4,), (2, 3)):  # a second draw of both, too
+        whole = together.normal(*shape)
+        assert len(whole) == 6
+    alone = [draw(seed, rows=3) for seed in (5, 2)]
+    for each in alone:
+        each.normal(4)
+    assert torch.equal(whole, torch.cat([each.normal(2, 3) for each in alone]))
+    assert not torch.equal(whole[:3], whole[3:])

@@ -74,7 +74,7 @@ def reach(tmp_path: Path) -> Callable[..., tuple[str, str]]:
         (trial,) = (file.replace("/", ".") for file in files if file.endswith("_trial"))
         given = Place(f"inweights.{trial}", "Trial")
         package = Package(tmp_path / "inweights", given, **more)
-        found = Reach(package).of(Place(f"inweights.{module}", name), given)
-        return _code._hash(found.ledger), _code._hash(found.below)
+        result = Reach(package).of(Place(f"inweights.{module}", name), given)
+        return _code._hash(result.ledger), _code._hash(result.below)
 
     return hashes

@@ -132,7 +132,7 @@ def test_code_below_has_a_separate_hash(name: str, file: str, old: str, new: str
 def moved(files: Mapping[str, str], old: str, new: str) -> dict[str, str]:
     """The same package with a module elsewhere, and all imports of it rewritten."""
     was, now = (path.rpartition("/") for path in (old, new))
-    found = {}
+    result = {}
     for file, text in files.items():
         text = text.replace(f"inweights.{old.replace('/', '.')} ", f"inweights.{new.replace('/', '.')} ")
         for line in re.findall(rf"from inweights.{was[0]} import .*\b{was[2]}\b.*", text):
@@ -140,8 +140,8 @@ def moved(files: Mapping[str, str], old: str, new: str) -> dict[str, str]:
             lines = [f"from inweights.{was[0]} import {', '.join(others)}"] if others else []
             text = text.replace(line, "\n".join([*lines, f"from inweights.{now[0]} import {now[2]}"]))
             text = re.sub(rf"\b{was[2]}\.", f"{now[2]}.", text)
-        found[new if file == old else file] = text
-    return found | {f"{now[0]}/__init__": ""} if f"{now[0]}/__init__" not in found else found
+        result[new if file == old else file] = text
+    return result | {f"{now[0]}/__init__": ""} if f"{now[0]}/__init__" not in result else result
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def copied(tmp_path: Path) -> Path:
 def hashes_in(home: Path) -> list[str]:
     """The hashes of real claims in another copy of the package."""
     other = Reach(Package(home, _code._place(Trial)))
-    found = [other.of(_code._place(load_all()[id].measure), _code._place(Trial)) for id in IDS]
-    return [f"{_code._hash(f.ledger)} {_code._hash(f.below)}" for f in found]
+    result = [other.of(_code._place(load_all()[id].measure), _code._place(Trial)) for id in IDS]
+    return [f"{_code._hash(f.ledger)} {_code._hash(f.below)}" for f in result]
 
 
 def test_a_real_claim_changes_with_the_theory_that_it_uses(copied: Path) -> None:
@@ -62,9 +62,9 @@ def test_a_real_claim_changes_with_the_theory_that_it_uses(copied: Path) -> None
     changed = re.sub(r"(def implicit_update\(.*?\) -> .*?:\n)", r"\1    more = 1\n", text, count=1, flags=re.DOTALL)
     assert changed != text
     file.write_text(changed)
-    found = hashes_in(copied)
-    assert [a == b for a, b in zip(found, today(), strict=True)][:3] == [True, True, False]
-    assert [f.split()[0] for f in found] == [t.split()[0] for t in today()]
+    result = hashes_in(copied)
+    assert [a == b for a, b in zip(result, today(), strict=True)][:3] == [True, True, False]
+    assert [f.split()[0] for f in result] == [t.split()[0] for t in today()]
 
 
 def test_real_claims_do_not_change_with_the_places_of_modules(copied: Path) -> None:

@@ -18,8 +18,8 @@ EACH = Criterion(Bound.of("<1"), each=True, control=Bound.of(">2"))
 
 
 def verdict(criterion: Criterion, values: list[float], controls: list[float] | None) -> Verdict:
-    found = [[v] for v in values], None if controls is None else [[c] for c in controls]
-    return judge(Criteria({"x": criterion}), {"x": found})[0]
+    result = [[v] for v in values], None if controls is None else [[c] for c in controls]
+    return judge(Criteria({"x": criterion}), {"x": result})[0]
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_an_erratum_is_a_failure_whose_correction_holds() -> None:
 
 
 def test_means_of_ratios_are_those_of_logarithms() -> None:
-    found = log_mean([1.0, 100.0], "log")
-    assert found.value == pytest.approx(10)
-    assert found.low * found.high == pytest.approx(100)
+    result = log_mean([1.0, 100.0], "log")
+    assert result.value == pytest.approx(10)
+    assert result.low * result.high == pytest.approx(100)
     over = log_mean([0.01, 1.0], "log")  # the other way up, everything is the inverse
-    assert (over.value * 10, over.low * found.high / 100) == (pytest.approx(1), pytest.approx(0.01))
+    assert (over.value * 10, over.low * result.high / 100) == (pytest.approx(1), pytest.approx(0.01))
     assert log_mean([0.0, 99.0], "excess").value == pytest.approx(9)
     assert math.isnan(log_mean([1.0, 0.0], "log").value)
     assert math.isnan(log_mean([1.0, -1.0], "excess").value)
@@ -142,10 +142,12 @@ def test_intervals_cover_means(units: int) -> None:
             + torch.randn(units, generator=generator, dtype=torch.float64)
             for _ in range(5)
         ]
-        found = resampled(trials, draws=400, seed=seed)
-        assert found.low <= found.value <= found.high
-        held += found.low <= 0 <= found.high
-        narrow += found.value - (found.value - found.low) / wide <= 0 <= found.value + (found.high - found.value) / wide
+        result = resampled(trials, draws=400, seed=seed)
+        assert result.low <= result.value <= result.high
+        held += result.low <= 0 <= result.high
+        narrow += (
+            result.value - (result.value - result.low) / wide <= 0 <= result.value + (result.high - result.value) / wide
+        )
     assert 0.92 <= held / 600 <= 0.99
     assert narrow / 600 < 0.9
     # One unit a trial, all alike, is no interval at all.
@@ -160,21 +162,21 @@ def test_intervals_cover_means(units: int) -> None:
 def test_of_zeros_and_ones_the_interval_is_at_least_wilsons(right: int, units: int, low: float, high: float) -> None:
     """Numbers from tables of Wilson's interval. The bootstrap alone has zero width for equal numbers."""
     drawn = [1.0] * right + [0.0] * (units - right)
-    found = mean([drawn[k::5] for k in range(5)])
-    assert 0 <= found.low <= low + 1e-3
-    assert high - 1e-3 <= found.high <= 1
+    result = mean([drawn[k::5] for k in range(5)])
+    assert 0 <= result.low <= low + 1e-3
+    assert high - 1e-3 <= result.high <= 1
     if right in (0, units):
-        assert (found.low, found.high) == pytest.approx((low, high), abs=1e-3)
+        assert (result.low, result.high) == pytest.approx((low, high), abs=1e-3)
         alike = resampled([torch.tensor(drawn[k::5]).double() for k in range(5)])
         assert alike.low == alike.high
 
 
 def test_trials_that_differ_by_more_than_their_units_are_wider_than_wilsons() -> None:
     """Two of five trainings are correct on all units: five trainings are not a hundred independent units."""
-    found = mean([[1.0] * 20] * 2 + [[0.0] * 20] * 3)
-    assert found.value == 0.4
-    assert found.low < 0.2  # Wilson's of 40 in 100 is [0.31, 0.50]
-    assert found.high > 0.7
+    result = mean([[1.0] * 20] * 2 + [[0.0] * 20] * 3)
+    assert result.value == 0.4
+    assert result.low < 0.2  # Wilson's of 40 in 100 is [0.31, 0.50]
+    assert result.high > 0.7
 
 
 def test_single_numbers_that_are_0_or_1_are_counts_only_if_both_sides_are() -> None:
@@ -189,11 +191,11 @@ def test_single_numbers_that_are_0_or_1_are_counts_only_if_both_sides_are() -> N
 
 def test_an_interval_ends_where_its_quantity_does() -> None:
     cosine = Criterion(Bound.of(">0.5"), each=False, range=Bound.of("-1..1"))
-    found = judge(Criteria({"x": cosine}), {"x": ([[0.9], [0.99], [0.999]], [[-0.9], [-0.99], [-0.999]])})[1]["x"]
-    assert found.value.high == 1
-    assert found.value.low < 0.9
-    assert found.control is not None
-    assert found.control.low == -1
+    result = judge(Criteria({"x": cosine}), {"x": ([[0.9], [0.99], [0.999]], [[-0.9], [-0.99], [-0.999]])})[1]["x"]
+    assert result.value.high == 1
+    assert result.value.low < 0.9
+    assert result.control is not None
+    assert result.control.low == -1
     free = Criterion(Bound.of(">0.5"), each=False)
     beyond = judge(Criteria({"x": free}), {"x": ([[0.9], [0.99], [0.999]], [[-0.9]] * 3)})[1]["x"]
     assert beyond.value.high > 1

@@ -76,21 +76,21 @@ KINDS: dict[str, list[tuple[Criterion, Draw, Draw, Draw | None]]] = {
 
 
 def verdicts(kind: str) -> Counter[Verdict]:
-    random, found = torch.Generator().manual_seed(1), Counter[Verdict]()
+    random, result = torch.Generator().manual_seed(1), Counter[Verdict]()
     for _ in range(CLAIMS):
         criteria, results, rivals = {}, {}, {}
         for i, (needed, value, control, rival) in enumerate(KINDS[kind]):
             criteria[str(i)], results[str(i)] = needed, (value(random), control(random))
             rivals |= {str(i): rival(random)} if rival else {}
-        found[judge(Criteria(criteria), results, rivals)[0]] += 1
-    return found
+        result[judge(Criteria(criteria), results, rivals)[0]] += 1
+    return result
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_wrong_verdicts_are_rare(kind: str) -> None:
-    found = verdicts(kind)
-    assert found[Verdict.PASS] / CLAIMS <= 0.05, found
-    assert found[Verdict.FAIL] / CLAIMS <= 0.05, found
+    result = verdicts(kind)
+    assert result[Verdict.PASS] / CLAIMS <= 0.05, result
+    assert result[Verdict.FAIL] / CLAIMS <= 0.05, result
 
 
 def test_the_simulation_can_find_a_bad_judge(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +100,8 @@ def test_the_simulation_can_find_a_bad_judge(monkeypatch: pytest.MonkeyPatch) ->
     random, far = torch.Generator().manual_seed(1), [[1e9]] * TRIALS
     mean = math.exp(1.5**2 / 2)  # the arithmetic mean of ratios with a geometric mean of 1
     plain = Criteria({"x": criterion(f"<{mean}")})
-    found = [judge(plain, {"x": (ratios(1.0, 1.5)(random), far)})[0] for _ in range(CLAIMS)]
-    assert found.count(Verdict.PASS) / CLAIMS > 0.05
+    result = [judge(plain, {"x": (ratios(1.0, 1.5)(random), far)})[0] for _ in range(CLAIMS)]
+    assert result.count(Verdict.PASS) / CLAIMS > 0.05
 
 
 @pytest.mark.parametrize(
@@ -117,5 +117,5 @@ def test_the_simulation_can_find_a_bad_judge(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_clear_is_decided(needed: Criterion, draw: Draw, control: Draw, wanted: Verdict) -> None:
     """Rare mistakes alone could be had by never deciding."""
     random = torch.Generator().manual_seed(2)
-    found = Counter(judge(Criteria({"x": needed}), {"x": (draw(random), control(random))})[0] for _ in range(200))
-    assert found[wanted] / 200 > 0.9, found
+    result = Counter(judge(Criteria({"x": needed}), {"x": (draw(random), control(random))})[0] for _ in range(200))
+    assert result[wanted] / 200 > 0.9, result

@@ -26,13 +26,11 @@ from inweights.ledger import (
     Verdict,
     _trial,
     claim,
-    remarks,
     run_claims,
 )
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger._cache import key
 from inweights.ledger._facts import facts_file
-from inweights.ledger._remarks import remarks_file
 from inweights.ledger._run import Job, do
 from inweights.papers import load_all
 from inweights.papers._papers import DHERIN
@@ -281,16 +279,6 @@ def test_figures_without_a_plot_are_points(counted: Any, tmp_path: Path) -> None
     assert axes.get_yscale() == "log"
     odd = replace(found, seen={"error": ([math.inf, 0.0, -1.0], [math.nan] * 3)})
     assert len(write_figure(tmp_path, odd)) == 2
-
-
-def test_every_remark_is_of_a_claim() -> None:
-    assert set(remarks()) <= set(load_all())
-    assert all(remarks().values())
-
-
-def test_remarks_are_on_the_page(counted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(remarks_file(DHERIN.folder), ID, {"why": "Because."})
-    assert "**PASS**.\n\nBecause.\n" in page({ID: entry()})
 
 
 def test_a_claim_needs_a_complete_docstring() -> None:

@@ -26,19 +26,19 @@ ID = "test-claim"
 
 
 def entry(quick: bool = True) -> Entry:
-    (found,) = run_claims([CLAIMS[ID]], quick=quick)
-    return found
+    (result,) = run_claims([CLAIMS[ID]], quick=quick)
+    return result
 
 
 def test_entries_go_stale(monkeypatch: pytest.MonkeyPatch, counted: Any) -> None:
-    found = entry(quick=False)
-    assert found.stale == ""
+    result = entry(quick=False)
+    assert result.stale == ""
     assert entry(quick=True).stale == "it is of a quick run"
-    assert replace(found, program="other").stale == "the claim's program has changed since"
-    assert replace(found, models="other").stale == "the trained models have changed since"
+    assert replace(result, program="other").stale == "the claim's program has changed since"
+    assert replace(result, models="other").stale == "the trained models have changed since"
     monkeypatch.setitem(criteria_module.criteria_file(DHERIN.folder), ID, {"error": {"each": "<1e-9"}, "seeds": 3})
-    assert found.stale == "the criteria have changed since"
-    assert replace(found, id="gone").stale == "there is no such claim any more"
+    assert result.stale == "the criteria have changed since"
+    assert replace(result, id="gone").stale == "there is no such claim any more"
 
 
 def test_a_page_is_made_of_a_record(counted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,24 +80,24 @@ def test_what_an_entry_was_made_with_is_that_of_its_trials(monkeypatch: pytest.M
 
 
 def test_versions_and_hardware_are_recorded() -> None:
-    found = made_with("cpu")
-    assert set(found) - {"commit"} == {"inweights", "torch", "transformers", "python", "machine"}
-    assert f"{torch.get_num_threads()} thread" in found["machine"]
-    assert all(found.values())
+    result = made_with("cpu")
+    assert set(result) - {"commit"} == {"inweights", "torch", "transformers", "python", "machine"}
+    assert f"{torch.get_num_threads()} thread" in result["machine"]
+    assert all(result.values())
 
 
 def test_code_below_that_changed_since_is_remarked_and_makes_nothing_stale(counted: Any) -> None:
-    found = entry(quick=False)
-    assert found.below == _code.below(CLAIMS[ID].measure)
-    assert not found.changed
-    other = replace(found, below="0")
+    result = entry(quick=False)
+    assert result.below == _code.below(CLAIMS[ID].measure)
+    assert not result.changed
+    other = replace(result, below="0")
     assert (other.changed, other.stale) == (True, "")
     real = replace(other, id="dherin-theorem")
-    text = page({ID: found, real.id: real})
+    text = page({ID: result, real.id: real})
     assert "*Changed since:* code below the ledger (dherin-theorem), which need not change a number." in text
     assert f"*Changed since:* code below the ledger ({ID}), which need not change a number." in page({ID: other})
     assert "Changed since" not in without_since(page({ID: other}))
-    assert without_since(page({ID: other})) == page({ID: found})
+    assert without_since(page({ID: other})) == page({ID: result})
 
 
 def test_other_models_are_other_trials(counted: Any) -> None:
@@ -125,32 +125,32 @@ def test_the_hash_of_models_is_that_of_those_needed(monkeypatch: pytest.MonkeyPa
 
 
 def test_models_that_are_only_reported_on_are_hashed_too(counted: Any) -> None:
-    found = entry(quick=False)
+    result = entry(quick=False)
     CLAIMS[ID] = replace(CLAIMS[ID], tells=("linear-5",))
-    assert found.stale == "the trained models have changed since"
+    assert result.stale == "the trained models have changed since"
 
 
 def test_entries_survive_their_file(counted: Any) -> None:
     counted.found = Measurement(
         {"error": ([1e-12, 2e-12], [0.5, 0.6])}, Plot("t", "x", "y", [1, 2], {"a": [3.0, 4.0]}, "y")
     )
-    found = entry()
-    assert Entry.of(found.line()) == found
-    assert found.plots[0]["lines"] == {"a": [3.0, 4.0]}
-    assert found.seen == {"error": ([1.5e-12] * 3, [0.55] * 3)}
+    result = entry()
+    assert Entry.of(result.line()) == result
+    assert result.plots[0]["lines"] == {"a": [3.0, 4.0]}
+    assert result.seen == {"error": ([1.5e-12] * 3, [0.55] * 3)}
 
 
 def test_numbers_that_are_not_finite_survive_their_file_as_json(counted: Any) -> None:
     """Of trials and of entries; `NaN` and `Infinity` are no JSON."""
     counted.found = Measurement({"error": ([math.inf, 1e-12], [math.nan, 0.5])}, reported={"beside": -math.inf})
-    found = entry()
+    result = entry()
     kept = entry()  # read from the cache
     assert counted.calls == 3
 
     def refuse(word: str) -> None:
         raise AssertionError(word)
 
-    for one in (found, kept):
+    for one in (result, kept):
         json.loads(one.line(), parse_constant=refuse)
         again = Entry.of(one.line())
         assert again.quantities["error"].value.value == math.inf

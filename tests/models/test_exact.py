@@ -153,20 +153,20 @@ def test_more_tokens_than_the_features_can_carry_are_not_exact(smollm2: Model) -
 
 def test_generated_tokens_are_those_of_the_prompt(smollm2_float32: Model) -> None:
     prompt = Prompt(smollm2_float32, CONTEXT, "Hello! My name is")
-    found = generate(prompt, 8)
-    assert found.patched == found.prompted
-    assert found.matching == 1.0
-    assert found.bare != found.prompted
+    result = generate(prompt, 8)
+    assert result.patched == result.prompted
+    assert result.matching == 1.0
+    assert result.bare != result.prompted
     anew = generate(prompt, 2, cached=False)
-    assert anew.patched == found.prompted[:2]
+    assert anew.patched == result.prompted[:2]
 
 
 def test_chat_has_no_system_turn_without_the_patch(smollm2: Model) -> None:
     prompt = Prompt(smollm2, "Answer only in French.", "Hello!", chat=True)
-    said = prompt.describe()
-    assert "".join(said["left"]).startswith("<|im_start|>user")
-    assert "system" in said["prompted"]
-    assert "system" not in said["left"]
+    output = prompt.describe()
+    assert "".join(output["left"]).startswith("<|im_start|>user")
+    assert "system" in output["prompted"]
+    assert "system" not in output["left"]
     assert verify(prompt, patch(prompt, "static")).verdict == "PASS"
 
 
@@ -178,8 +178,8 @@ def test_positions_are_absolute_or_shifted(smollm2: Model) -> None:
     moved = Prompt(smollm2, "My name is Bob. I live in Rome.", "Who", keep="Bob", positions="shifted")
     assert moved.reduced_positions[0].tolist() == list(range(len(at)))
     assert verify(moved, patch(moved, "static")).verdict == "PASS"
-    found = generate(Prompt(smollm2, CONTEXT, "Hello! My", positions="shifted"), 3)
-    assert found.patched == found.prompted != found.bare
+    result = generate(Prompt(smollm2, CONTEXT, "Hello! My", positions="shifted"), 3)
+    assert result.patched == result.prompted != result.bare
 
 
 def test_keep_in_chat_is_looked_for_in_what_the_user_wrote(smollm2: Model) -> None:

@@ -54,13 +54,13 @@ def test_anatomy_is_read_off_the_structure(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_both_modes_are_exact(name: str) -> None:
-    found = prove(name, seeds=2)
-    assert found.status == "exact", found
-    assert found.token_error is not None
-    assert found.static_error is not None
-    assert found.control is not None
-    assert max(found.token_error, found.static_error) <= TOLERANCE["tiny"]
-    assert found.control > CONTROL
+    result = prove(name, seeds=2)
+    assert result.status == "exact", result
+    assert result.token_error is not None
+    assert result.static_error is not None
+    assert result.control is not None
+    assert max(result.token_error, result.static_error) <= TOLERANCE["tiny"]
+    assert result.control > CONTROL
 
 
 def test_no_family_is_known_by_name() -> None:
@@ -76,12 +76,12 @@ def test_no_family_is_known_by_name() -> None:
 
 
 def test_casts_inside_a_float64_model_cap_the_equality_unless_they_are_kept_out() -> None:
-    found = prove("gemma3_text", seeds=1)
-    assert found.casts > 0
-    assert found.cast_error is not None
-    assert found.cast_error > 1e-9
-    assert found.token_error is not None
-    assert found.token_error < 1e-10
+    result = prove("gemma3_text", seeds=1)
+    assert result.casts > 0
+    assert result.cast_error is not None
+    assert result.cast_error > 1e-9
+    assert result.token_error is not None
+    assert result.token_error < 1e-10
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -123,8 +123,8 @@ def test_a_cache_that_cannot_be_stepped_over_is_said_and_text_is_still_right(nam
     assert verify(prompt, patch(prompt, "static")).verdict == "PASS"
     one = Prompt(model, ids[:9], ids[9:10])
     assert verify(one, patch(one)).verdict == "PASS"
-    found = generate(prompt, 3)
-    assert found.patched == found.prompted
+    result = generate(prompt, 3)
+    assert result.patched == result.prompted
 
 
 def test_a_wrong_patch_does_not_pass_because_the_logits_are_small() -> None:

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from inweights import InputError
-from inweights.models import Model, Patch, Prompt, anatomy, load, load_patch, merged, patch, to_gguf, to_peft, verify
+from inweights.models import Model, Patch, Prompt, anatomy, load, merged, patch, to_gguf, to_peft, verify
 from inweights.models._load import as_model
 from inweights.models._tiny import tiny
 from inweights.running._stepping import inputs
@@ -61,9 +61,9 @@ def broken(tmp_path: Path, how: str) -> tuple[Path, Model]:
     elif how == "plain":
         save_file(tensors, path)
     elif how == "names":
-        said = json.loads(about["inweights"])
-        said["blocks"][0]["slots"][0][0] = "../../etc/passwd"
-        save_file(tensors, path, {"inweights": json.dumps(said)})
+        output = json.loads(about["inweights"])
+        output["blocks"][0]["slots"][0][0] = "../../etc/passwd"
+        save_file(tensors, path, {"inweights": json.dumps(output)})
     elif how == "base":
         of = model(seed=1)
     return path, of
@@ -85,12 +85,12 @@ def broken(tmp_path: Path, how: str) -> tuple[Path, Model]:
 def test_a_corrupted_or_foreign_patch_is_refused(tmp_path: Path, how: str, words: str) -> None:
     path, of = broken(tmp_path, how)
     with pytest.raises(InputError, match=words):
-        load_patch(path, of)
+        Patch.load(path, of)
 
 
 def test_there_is_no_such_patch(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="There is no patch file"):
-        load_patch(tmp_path / "none", model())
+        Patch.load(tmp_path / "none", model())
 
 
 def logits(net: torch.nn.Module, asked: Prompt) -> torch.Tensor:
@@ -111,9 +111,9 @@ def test_peft_loads_the_adapter_and_merges_it(name: str, tmp_path: Path) -> None
     bare = logits(of.model, asked)
     folder = to_peft(made, of, tmp_path / "adapter")
     assert {p.name for p in folder.iterdir()} >= {"adapter_config.json", "adapter_model.safetensors"}
-    said = json.loads((folder / "adapter_config.json").read_text())
-    assert said["lora_alpha"] == said["r"]
-    assert said["bias"] == "none"
+    output = json.loads((folder / "adapter_config.json").read_text())
+    assert output["lora_alpha"] == output["r"]
+    assert output["bias"] == "none"
     adapted = PeftModel.from_pretrained(tiny(name).float(), str(folder)).eval()
     torch.testing.assert_close(logits(adapted, asked), want, rtol=1e-4, atol=1e-4)
     assert (bare - want).abs().max() > 0.1
@@ -128,13 +128,13 @@ def test_a_gguf_adapter_holds_the_same_changes(tmp_path: Path) -> None:
     made = patch(prompt(of), "static")
     path = to_gguf(made, of, tmp_path / "a.gguf")
     reader = gguf.GGUFReader(path)
-    said = {t.name: torch.from_numpy(t.data.copy()) for t in reader.tensors}
+    output = {t.name: torch.from_numpy(t.data.copy()) for t in reader.tensors}
     alpha = float(reader.fields["adapter.lora.alpha"].parts[-1][0])
-    A, B = said["blk.1.ffn_down.weight.lora_a"], said["blk.1.ffn_down.weight.lora_b"]
+    A, B = output["blk.1.ffn_down.weight.lora_a"], output["blk.1.ffn_down.weight.lora_b"]
     name = "model.layers.1.mlp.down_proj.weight"
     changed = made.parameters(of)[name] - of.model.get_parameter(name)
     torch.testing.assert_close(B @ A * (alpha / A.shape[0]), changed, rtol=1e-4, atol=1e-5)
-    assert len(said) == 2 * 3 * len(made.blocks)
+    assert len(output) == 2 * 3 * len(made.blocks)
     assert [p.name for p in tmp_path.iterdir()] == ["a.gguf"]
 
 

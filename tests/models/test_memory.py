@@ -78,11 +78,11 @@ def test_work_that_does_not_fit_is_refused_with_what_would_help() -> None:
     large = Estimate({"logits": 3 * left, "updates": left, "activations": 5}, 0, 0, CPU)
     with pytest.raises(InputError) as error:
         large.require(["--dtype float32", "or a shorter --context"])
-    told = str(error.value)
-    assert told.startswith(
+    reported = str(error.value)
+    assert reported.startswith(
         f"This needs about {4 * left / 2**30:.1f} GiB of memory more (logits {3 * left / 2**30:.1f}, up"
     )
-    assert told.endswith("available on cpu: try --dtype float32, or a shorter --context.")
+    assert reported.endswith("available on cpu: try --dtype float32, or a shorter --context.")
 
 
 def test_weights_that_do_not_fit_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,56 +45,56 @@ def test_packed_copies_give_the_updates_of_each_prefix(name: str, piece: int) ->
 
 def test_norms_are_those_of_dense_matrices() -> None:
     asked = prompt()
-    found = trace(asked)
+    result = trace(asked)
     u, v = one_by_one(asked, staircase(asked))[0]["input"][1]
     dense = u.unsqueeze(-1) * v.unsqueeze(-2)
     steps = torch.linalg.matrix_norm(dense[1:] - dense[:-1])
-    torch.testing.assert_close(found.norms[1].double(), steps, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(result.norms[1].double(), steps, rtol=1e-9, atol=1e-12)
     block = asked.model.anatomy.blocks[1]
     W = torch.cat([asked.model.model.get_parameter(c.name) for c in block.inputs])
-    torch.testing.assert_close(found.totals[1], torch.linalg.matrix_norm(dense[1:]) / W.norm())
-    assert found.norms.shape == (len(found.layers), 9)
-    assert found.how == "packed"
+    torch.testing.assert_close(result.totals[1], torch.linalg.matrix_norm(dense[1:]) / W.norm())
+    assert result.norms.shape == (len(result.layers), 9)
+    assert result.how == "packed"
 
 
 def test_leave_one_out_compares_with_everything() -> None:
     asked = prompt()
-    found = trace(asked, leave_one_out=True)
+    result = trace(asked, leave_one_out=True)
     keeps = torch.ones(9, 9, dtype=torch.bool) & ~torch.eye(9, dtype=torch.bool)
     u, v = packed(asked, torch.cat([keeps, torch.ones(1, 9, dtype=torch.bool)]), 64)["input"][0]
     dense = u.unsqueeze(-1) * v.unsqueeze(-2)
-    torch.testing.assert_close(found.norms[0], torch.linalg.matrix_norm(dense[-1:] - dense[:-1]))
+    torch.testing.assert_close(result.norms[0], torch.linalg.matrix_norm(dense[-1:] - dense[:-1]))
 
 
 @pytest.mark.parametrize(
     "name", ["mixtral", "mamba", "bloom", "gemma3_text", "gptj", "deepseek_v3", "ministral", "gpt_neox", "dbrx", "lfm2"]
 )
 def test_models_that_cannot_be_packed_are_run_one_by_one_and_say_so(name: str) -> None:
-    found = trace(prompt(name))
-    assert found.how != "packed"
-    for values in (found.norms, found.totals, found.output_norms, found.output_totals):
-        assert values.shape == (len(found.layers), 9)
+    result = trace(prompt(name))
+    assert result.how != "packed"
+    for values in (result.norms, result.totals, result.output_norms, result.output_totals):
+        assert values.shape == (len(result.layers), 9)
         assert bool(values.isfinite().all())
-    assert found.output_norms.max() > 0
+    assert result.output_norms.max() > 0
 
 
 def test_totals_of_a_mixture_count_its_experts() -> None:
     asked = prompt("mixtral")
-    found = trace(asked)
+    result = trace(asked)
     made = patch(asked).blocks[0].at(2)
     changed = made.parameters(asked.model.model)
     own = {c.name: asked.model.model.get_parameter(c.name).detach() for c in made.block.inputs}
     moved = sum((changed[name] - W).norm() ** 2 for name, W in own.items()) ** 0.5
     whole = sum(W.norm() ** 2 for W in own.values()) ** 0.5
-    assert float(found.totals[0, -1]) == pytest.approx(float(moved / whole), rel=1e-9)
+    assert float(result.totals[0, -1]) == pytest.approx(float(moved / whole), rel=1e-9)
 
 
 def test_smollm2_draws_a_trajectory(smollm2_float32: Model) -> None:
     asked = Prompt(smollm2_float32, "My name is Bob and I live in Rome.", " I live in")
-    found = trace(asked)
-    assert found.tokens[:2] == ["My", "Ġname"]
-    assert found.norms.shape == (30, 10)
-    assert bool((found.norms > 0).all())
+    result = trace(asked)
+    assert result.tokens[:2] == ["My", "Ġname"]
+    assert result.norms.shape == (30, 10)
+    assert bool((result.norms > 0).all())
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3"])

@@ -39,8 +39,8 @@ def measured(id: str, seed: int) -> Kept:
 
 def judged(id: str, kept: Sequence[Kept]) -> tuple[Verdict, dict[str, Judged]]:
     each = [k.quantities for k in kept]
-    found = {name: ([k[name][0] for k in each], [k[name][1] or [] for k in each]) for name in each[0]}
-    return judge(criteria()[id], found, {name: [k.rivals[name] for k in kept] for name in kept[0].rivals})
+    result = {name: ([k[name][0] for k in each], [k[name][1] or [] for k in each]) for name in each[0]}
+    return judge(criteria()[id], result, {name: [k.rivals[name] for k in kept] for name in kept[0].rivals})
 
 
 @pytest.fixture

@@ -97,8 +97,8 @@ def test_slope() -> None:
 def test_the_bound_lacks_a_factor_of_two(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """As stated it is violated, also by random weights; twice as large it holds; far smaller, the corrected form
     fails as well."""
-    found, judged = verdict("li-stability-bound", 2)
-    assert found is Verdict.ERRATUM, judged
+    result, judged = verdict("li-stability-bound", 2)
+    assert result is Verdict.ERRATUM, judged
     assert judged["corrected"].value.value < 1 < judged["worst"].value.value < 2
     stated = stability.theirs
     monkeypatch.setattr(stability, "theirs", lambda *args: 2 * stated(*args))
@@ -108,28 +108,28 @@ def test_the_bound_lacks_a_factor_of_two(verdict: Judge, monkeypatch: pytest.Mon
 
 
 def test_one_over_m(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, judged = verdict("li-stability-rate")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("li-stability-rate")
+    assert result is Verdict.PASS, judged
     monkeypatch.setattr(stability, "mean_changes", lambda trial, lengths, *_: [m**-0.5 for m in lengths])
     assert verdict("li-stability-rate")[0] is Verdict.FAIL
 
 
 def test_where_stability_ends(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, judged = verdict("li-stability-limits")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("li-stability-limits")
+    assert result is Verdict.PASS, judged
 
     def stable(trial: Trial, lengths: Sequence[int], *, sharp: bool) -> list[float]:
         return [1 / m for m in lengths]
 
     monkeypatch.setattr(stability, "sharp_changes", stable)
-    found, judged = verdict("li-stability-limits")
-    assert found is Verdict.FAIL or judged["sharp"].verdict is Verdict.FAIL, judged
+    result, judged = verdict("li-stability-limits")
+    assert result is Verdict.FAIL or judged["sharp"].verdict is Verdict.FAIL, judged
 
 
 def test_a_longer_context_makes_an_algorithm_stable_or_not(stand_in: Stand, verdict: Judge) -> None:
     stand_in({"depth-8": lambda _: OLS()})
-    found, judged = verdict("li-stability-trained")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("li-stability-trained")
+    assert result is Verdict.PASS, judged
     stand_in({"depth-8": lambda _: Nearest(neighbours=1)})
     assert verdict("li-stability-trained")[0] is Verdict.FAIL
 
@@ -153,8 +153,8 @@ def ridges(*penalties: float) -> dict[str, Callable[[Trial], Predictor]]:
 
 def test_noise_in_training(stand_in: Stand, verdict: Judge) -> None:
     stand_in(ridges(0.01, 0.25, 1.0, 4.0))
-    found, judged = verdict("li-stability-noise")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("li-stability-noise")
+    assert result is Verdict.PASS, judged
     stand_in(ridges(0.01, 0.25, 4.0, 1.0))  # not in order
     assert verdict("li-stability-noise")[0] is Verdict.FAIL
 
@@ -214,8 +214,8 @@ def test_what_collapses_against_tasks_per_square(
         return 1 / (1 + length / dims) + dims**power / tasks
 
     monkeypatch.setattr(risk, "transfer", transfer)
-    found, judged = verdict("li-collapse")
-    assert found is wanted, judged
+    result, judged = verdict("li-collapse")
+    assert result is wanted, judged
 
 
 @pytest.mark.parametrize("once", [False, True])
@@ -230,8 +230,8 @@ def test_a_small_pool_transfers_worse(once: bool) -> None:
 
 @pytest.mark.parametrize("id", ["note-stable-temperature", "note-stable-residual"])
 def test_conditions_of_stability_that_hold(id: str, verdict: Judge) -> None:
-    found, judged = verdict(id)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict(id)
+    assert result is Verdict.PASS, judged
 
 
 def test_layers_that_average_have_no_temperature(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,16 +272,16 @@ def test_branches_that_do_not_matter(verdict: Judge, monkeypatch: pytest.MonkeyP
 )
 def test_unequal_weights(model: Predictor, wanted: Verdict, stand_in: Stand, verdict: Judge) -> None:
     stand_in({"hetero-5": lambda _: model})
-    found, judged = verdict("li-hetero")
-    assert found is wanted, judged
+    result, judged = verdict("li-hetero")
+    assert result is wanted, judged
 
 
 def test_dynamical_systems(stand_in: Stand, verdict: Judge) -> None:
     best = optimal.best_ridge(Dynamics(dims=5).sample(Trial(900).draw(512), 31)).penalty
     for model, wanted in ((Ridge(penalty=1.2 * best), Verdict.PASS), (Ridge(penalty=300 * best), Verdict.FAIL)):
         stand_in({"dynamics-5": lambda _, model=model: model})  # type: ignore[misc]
-        found, judged = verdict("li-dynamics")
-        assert found is wanted, judged
+        result, judged = verdict("li-dynamics")
+        assert result is wanted, judged
 
 
 def test_half_of_the_states_are_seen() -> None:

@@ -41,12 +41,12 @@ def test_a_sabotaged_control_never_passes(id: str) -> None:
     for name, c in needed.quantities.items():
         if c.controlled:
             sabotaged = honest | {name: ([[good[name]]] * 5, [[good[name]]] * 5)}
-            found, judged = judge(needed, sabotaged, rivals)
-            assert found is (Verdict.PASS if c.corrected else Verdict.INCONCLUSIVE)
+            result, judged = judge(needed, sabotaged, rivals)
+            assert result is (Verdict.PASS if c.corrected else Verdict.INCONCLUSIVE)
             assert judged[name].why == "the control did not fail"
         if c.rival:
-            found, _ = judge(needed, honest, rivals | {name: [[good[name]]] * 5})
-            assert found is Verdict.HOLDS_NOT_DIAGNOSTIC
+            result, _ = judge(needed, honest, rivals | {name: [[good[name]]] * 5})
+            assert result is Verdict.HOLDS_NOT_DIAGNOSTIC
 
 
 def test_every_claim_states_its_facts() -> None:

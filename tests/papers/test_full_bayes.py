@@ -126,8 +126,8 @@ def test_verdicts_about_scores(
 
     monkeypatch.setattr(claims, "compared", compared)
     monkeypatch.setattr(claims, "available", lambda: None)
-    found, judged = verdict(id, 5)
-    assert found is wanted, judged
+    result, judged = verdict(id, 5)
+    assert result is wanted, judged
 
 
 def test_the_flow_is_trained_and_learns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ EXACT = ["oswald-construction", "oswald-construction-plus", "oswald-mlp", "oswal
 @pytest.mark.parametrize("id", EXACT)
 def test_what_needs_no_training_holds(id: str, exact_verdict: Judge) -> None:
     """Two seeds, float64; tolerances and controls are those of the criteria."""
-    found, judged = exact_verdict(id)
-    assert found is Verdict.PASS, judged
+    result, judged = exact_verdict(id)
+    assert result is Verdict.PASS, judged
 
 
 # --- the best descent: claims.md, section 6 -----------------------------------------------------------------------
@@ -200,8 +200,8 @@ def test_constructed_descent_passes_the_claims(id: str, stand_in: Stand, verdict
     """Weights of float32, measured in float64; the bounds are those of the criteria. A step uphill is the control."""
     world = DESCENT | {CONTROL: descending(-6.06)}
     stand_in(world | ({"copying": SHARP} if id == "oswald-separate-tokens" else {}))
-    found, judged = verdict(id)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict(id)
+    assert result is Verdict.PASS, judged
 
 
 @pytest.mark.parametrize("id", MEASURED)
@@ -210,20 +210,20 @@ def test_untrained_weights_fail_the_claims(id: str, stand_in: Stand, untrained: 
     # Of heads, linear attention is the control: one that has learned.
     names = ("softmax-2",) if id == "oswald-softmax-heads" else (*LEARNED, CONTROL)
     stand_in(DESCENT | {name: untrained(name) for name in names})
-    found, judged = verdict(id)
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict(id)
+    assert result is Verdict.FAIL, judged
 
 
 def test_a_second_head_that_adds_nothing_is_seen(stand_in: Stand, verdict: Judge) -> None:
     """One head in the place of two: `gap` and `two_heads` miss. And where one head is as good as two, the control of
     `two_heads` holds, and `gap` misses."""
     stand_in(DESCENT | {"softmax-2": DESCENT["softmax-1"]})
-    found, judged = verdict("oswald-softmax-heads")
-    assert found is Verdict.FAIL
+    result, judged = verdict("oswald-softmax-heads")
+    assert result is Verdict.FAIL
     assert {name for name, j in judged.items() if j.verdict is Verdict.FAIL} == {"gap", "two_heads"}
     stand_in(DESCENT | {"softmax-1": DESCENT["softmax-2"]})
-    found, judged = verdict("oswald-softmax-heads")
-    assert found is Verdict.FAIL
+    result, judged = verdict("oswald-softmax-heads")
+    assert result is Verdict.FAIL
     assert judged["two_heads"].why == "the control did not fail"
 
 
@@ -241,8 +241,8 @@ def turned_round(_: Trial) -> SeparateModel:
 def test_what_is_brought_to_labels_is_not_what_the_figure_shows(stand_in: Stand, verdict: Judge) -> None:
     """Inputs at labels would serve as well as labels at inputs; the sentence is about the latter alone."""
     stand_in({"copying": turned_round})
-    found, judged = verdict("oswald-copying")
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict("oswald-copying")
+    assert result is Verdict.FAIL, judged
     assert trained.copying(Trial(0)).reported["at labels"] > 5
 
 
@@ -250,8 +250,8 @@ def test_two_steps_are_not_taken_for_one_on_tokens_apart(stand_in: Stand, verdic
     """A step of half the size, and one that is a twentieth too large in its loss: not within 2%."""
     for eta in (3.03, 7.6):
         stand_in({"copying": lambda _, eta=eta: copy_construction(SeparateModel(Separate(), D, 1, N + 1), eta, N)})  # type: ignore[misc]
-        found, judged = verdict("oswald-separate-tokens")
-        assert found is Verdict.FAIL, judged
+        result, judged = verdict("oswald-separate-tokens")
+        assert result is Verdict.FAIL, judged
 
 
 def test_theory_has_the_loss_of_the_best_step() -> None:
@@ -282,8 +282,8 @@ def test_better_than_learned_descent_is_not_as_good_as_it(stand_in: Stand, verdi
     """The best GD++ with steps of their own, against five equal ones, which learning may end at: an equivalence has two
     sides."""
     stand_in(DESCENT | {"lsa-5-paper": lambda trial: five_steps(trial.seed).model(D, clip=10.0)})
-    found, judged = verdict("oswald-depth")
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict("oswald-depth")
+    assert result is Verdict.FAIL, judged
     assert judged["against_plus"].value.high < -0.1
 
 

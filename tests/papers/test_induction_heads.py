@@ -93,8 +93,8 @@ HOLD = ["two-layers", "previous-token", "k-composition", "copying", "phase-chang
 @pytest.mark.parametrize("id", [f"olsson-{name}" for name in HOLD])
 def test_a_head_written_by_hand_passes(id: str, world: World, verdict: Judge) -> None:
     world(induction_2=(written(), RISES, FALLS))
-    found, judged = verdict(id, 10)  # zeros and ones count as shares, with wide intervals
-    assert found is Verdict.PASS, judged
+    result, judged = verdict(id, 10)  # zeros and ones count as shares, with wide intervals
+    assert result is Verdict.PASS, judged
 
 
 def test_no_head_no_two_layers(world: World, verdict: Judge) -> None:
@@ -136,8 +136,8 @@ def test_a_head_that_raises_another_token_does_not_copy(world: World, verdict: J
 def test_a_loss_that_falls_after_the_heads_have_formed_fails(id: str, world: World, verdict: Judge) -> None:
     afterwards = [2.8] * 6 + [2.4, 2.0, 1.6, 1.2, 0.8, 0.4]
     world(induction_2=(written(), RISES, afterwards))
-    found, judged = verdict(id)
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict(id)
+    assert result is Verdict.FAIL, judged
 
 
 def test_smeared_keys(world: World, verdict: Judge) -> None:

@@ -32,9 +32,9 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
     monkeypatch.setattr(smollm2, "TASKS", ("sst2", "sst2"))
     monkeypatch.setattr(smollm2, "LENGTH", 6)
     monkeypatch.setattr(smollm2, "HEADS", 3)
-    smollm2.found.cache_clear()
+    smollm2.measured.cache_clear()
     yield model
-    smollm2.found.cache_clear()
+    smollm2.measured.cache_clear()
 
 
 def attending(model: Model, tokens: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ def test_known_attention_passes_and_random_attention_fails(
     tiny: Model, monkeypatch: pytest.MonkeyPatch, verdict: Judge
 ) -> None:
     assert verdict("olsson-smollm2-heads")[0] in (Verdict.FAIL, Verdict.INCONCLUSIVE)
-    smollm2.found.cache_clear()
+    smollm2.measured.cache_clear()
     monkeypatch.setattr(smollm2, "patterns", attending)
     found, judged = verdict("olsson-smollm2-heads", 8)
     assert found is Verdict.PASS, judged

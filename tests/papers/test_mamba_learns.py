@@ -55,11 +55,11 @@ OTHERWISE: dict[str, dict[str, dict[str, float]]] = {
 @pytest.mark.parametrize("id", OTHERWISE)
 def test_the_orders_of_the_paper_pass_and_others_fail(id: str, monkeypatch: pytest.MonkeyPatch, verdict: Judge) -> None:
     world(monkeypatch, AS_STATED)
-    found, judged = verdict(id, 3, FIRST)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict(id, 3, FIRST)
+    assert result is Verdict.PASS, judged
     world(monkeypatch, {task: line | OTHERWISE[id].get(task, {}) for task, line in AS_STATED.items()})
-    found, judged = verdict(id, 3, FIRST)
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict(id, 3, FIRST)
+    assert result is Verdict.FAIL, judged
 
 
 def test_an_lstm_that_does_as_well_is_another_explanation(monkeypatch: pytest.MonkeyPatch, verdict: Judge) -> None:

@@ -21,14 +21,14 @@ FIRST = 900
 def test_a_memory_recalls_what_came_with_a_key() -> None:
     keys = torch.eye(3, dtype=torch.float64)[[0, 1, 2, 1, 0]]
     values = torch.tensor([[1.0], [2.0], [3.0], [4.0], [5.0]], dtype=torch.float64)
-    found = recall(keys, values, keys, 50.0).squeeze(-1)
+    result = recall(keys, values, keys, 50.0).squeeze(-1)
     # Nothing, then what is there, then the mean of two values of equally unlike keys, then the right ones.
-    torch.testing.assert_close(found, torch.tensor([0, 1, 1.5, 2, 1], dtype=torch.float64), rtol=0, atol=1e-9)
+    torch.testing.assert_close(result, torch.tensor([0, 1, 1.5, 2, 1], dtype=torch.float64), rtol=0, atol=1e-9)
 
 
 def test_the_moons(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, judged = verdict("mosaic-moons", 3, FIRST)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("mosaic-moons", 3, FIRST)
+    assert result is Verdict.PASS, judged
     monkeypatch.setattr(mosaic, "PERIODS", (7, 7, 7))  # the sky repeats as soon as a moon does
     assert verdict("mosaic-moons", 3, FIRST)[0] is Verdict.FAIL
 

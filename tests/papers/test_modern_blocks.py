@@ -47,8 +47,8 @@ Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 def test_what_is_exact_holds(id: str, exact_verdict: Judge) -> None:
     """Two seeds, float64, by the ledger's own criteria and controls."""
     assert CLAIMS[id].exact
-    found, judged = exact_verdict(id)
-    assert found is Verdict.PASS, judged
+    result, judged = exact_verdict(id)
+    assert result is Verdict.PASS, judged
 
 
 def test_what_nothing_but_algebra_decides_is_not_counted() -> None:
@@ -86,11 +86,11 @@ def test_every_criterion_has_its_claim() -> None:
 
 def test_a_continuation_is_replayed_exactly_with_patches_and_not_without() -> None:
     """A tiny Llama in float64, tolerance 1e-9; without changes logits are off by more than a tenth."""
-    found = replayed(talker("llama", torch.float64), "Some context, then more of it:", 4)
-    assert found.error.shape == (4,)
-    assert float(found.error.max()) < 1e-9
-    assert float(found.match.min()) == 1
-    assert float(found.bare_error.min()) > 0.1
+    result = replayed(talker("llama", torch.float64), "Some context, then more of it:", 4)
+    assert result.error.shape == (4,)
+    assert float(result.error.max()) < 1e-9
+    assert float(result.match.min()) == 1
+    assert float(result.bare_error.min()) > 0.1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -104,14 +104,14 @@ def test_the_run_that_solves_patches_is_that_of_the_patched_model(dtype: torch.d
     with torch.no_grad():
         wanted, _ = goals(net, model.anatomy, prompt.ids, prompt.query_rows)
         with solving(net, model.anatomy, wanted, prompt.reduced_rows, "token"):
-            said = run(net, own, **extra)
+            output = run(net, own, **extra)
         with patch(prompt).applied(model):
-            assert torch.equal(said, run(net, own, **extra))
+            assert torch.equal(output, run(net, own, **extra))
 
 
 def test_a_patch_that_misses_its_output_controls_is_seen() -> None:
-    found = CLAIMS["goldwaser-gpt2"].measure(Trial(3))
-    error, control = found.quantities["error"]
+    result = CLAIMS["goldwaser-gpt2"].measure(Trial(3))
+    error, control = result.quantities["error"]
     assert float(torch.as_tensor(error).max()) < 1e-10
     assert float(torch.as_tensor(control).min()) > 0.1
 
@@ -123,8 +123,8 @@ def test_perturbations_are_corrected_by_patches_solved_on_them() -> None:
     prompt = last_token(model, random_ids(Trial(0), 1)[0])
     assert float(disturbed_errors(prompt, 0.0, [1, 2]).ideal.max()) < 1e-12
     size = 1e-3
-    found = disturbed_errors(prompt, size, [1, 2, 3])
-    own, clean, other = (each[:, -2] for each in (found.own, found.ideal, found.foreign))
+    result = disturbed_errors(prompt, size, [1, 2, 3])
+    own, clean, other = (each[:, -2] for each in (result.own, result.ideal, result.foreign))
     assert 0.3 * size < float(own.min()) <= float(own.max()) < 3 * size
     assert bool((clean > 1.2 * own).all())
     assert bool((other > 1.2 * own).all())
@@ -227,6 +227,6 @@ def test_low_precision_is_not_run_where_they_have_none(monkeypatch: pytest.Monke
     text = "Some context, then more of it:"
     naive, stable = (replayed(models["bfloat16"], text, 2, inversion) for inversion in ("naive", "stable"))
     assert torch.equal(naive.error, stable.error)
-    said = r"a trained model with norms on the branch.* of the 2 blocks.* naive 0\.875; stable 0\.98 to 1$"
-    with pytest.raises(NotHereError, match=said):
+    output = r"a trained model with norms on the branch.* of the 2 blocks.* naive 0\.875; stable 0\.98 to 1$"
+    with pytest.raises(NotHereError, match=output):
         CLAIMS["goldwaser-low-precision"].measure(Trial(0))

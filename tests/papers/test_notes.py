@@ -111,16 +111,16 @@ def test_one_solution_would_not_be_underdetermined(
 ) -> None:
     whole = notes_theorem.beginnings
     monkeypatch.setattr(notes_theorem, "beginnings", lambda *args: (whole(*args)[0],) * 2)
-    found, judged = verdict("note-underdetermined", 2)
-    assert (found, judged["spread"].verdict) == (Verdict.FAIL, Verdict.FAIL)
+    result, judged = verdict("note-underdetermined", 2)
+    assert (result, judged["spread"].verdict) == (Verdict.FAIL, Verdict.FAIL)
 
 
 def test_a_solution_that_is_not_the_least_is_seen(
     monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, dict[str, Judged]]]
 ) -> None:
     monkeypatch.setattr(notes_theorem, "smallest", lambda *args: 1.001 * smallest(*args))
-    found, judged = verdict("note-underdetermined", 2)
-    assert (found, judged["least"].verdict) == (Verdict.FAIL, Verdict.FAIL)
+    result, judged = verdict("note-underdetermined", 2)
+    assert (result, judged["least"].verdict) == (Verdict.FAIL, Verdict.FAIL)
 
 
 def test_a_training_that_fails_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,13 +143,13 @@ class AsLearner(Learner):
 def test_the_encoder_is_held_against_least_squares(stand_in: Callable[..., None]) -> None:
     stand_in(dict.fromkeys(("note-encoder", "seed-encoder-long"), lambda trial: AsLearner(OLS())))
     for id in ("note-encoder", "note-encoder-long"):
-        found = CLAIMS[id].measure(Trial(0))
-        (value, control), (by_ridge, _) = (found.quantities[f"against_{name}"] for name in ("ols", "ridge"))
+        result = CLAIMS[id].measure(Trial(0))
+        (value, control), (by_ridge, _) = (result.quantities[f"against_{name}"] for name in ("ols", "ridge"))
         assert value == pytest.approx(1, abs=1e-5)  # float32
-        assert by_ridge == pytest.approx(found.reported["OLS over ridge"], abs=1e-5)
+        assert by_ridge == pytest.approx(result.reported["OLS over ridge"], abs=1e-5)
         assert isinstance(control, float)
         assert control > 10  # the untrained encoder
-        assert found.reported["squared error in contexts without noise, where OLS has none"] < 1e-6
+        assert result.reported["squared error in contexts without noise, where OLS has none"] < 1e-6
 
 
 def test_an_encoder_that_learned_nothing_fails(
@@ -181,24 +181,24 @@ def test_an_encoder_that_learned_nothing_fails(
 def test_an_encoder_asked_sometimes_answers_as_ever(untrained: Callable[[str], Callable[[Trial], Learner]]) -> None:
     trial = Trial(0)
     models: dict[str, Predictor] = {"model": untrained("seed-encoder")(trial).eval(), "ols": OLS()}
-    found = curves(Linear(dims=10, noise=0.1), 8, models, prompts=512, seed=0, clean=True)
+    result = curves(Linear(dims=10, noise=0.1), 8, models, prompts=512, seed=0, clean=True)
     errors = notes_encoder.errors_of(models, trial, [3, 7])
     for name in models:
-        assert errors[name] == pytest.approx(found[name].mean(0)[[3, 7]].tolist(), rel=1e-5)  # float32
+        assert errors[name] == pytest.approx(result[name].mean(0)[[3, 7]].tolist(), rel=1e-5)  # float32
 
 
 def test_lengths_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     falling, rising = [1 / n for n in range(1, 11)], [float(n) for n in range(1, 11)]
     lines = {"short training": falling, "long training": falling[:4] + rising[:6], "untrained": rising}
     monkeypatch.setattr(notes_encoder, "errors_of", lambda *args, **kwargs: lines)
-    found = notes_encoder.over_lengths(OLS(), OLS(), Trial(0))
-    assert found.quantities["rank_correlation"] == pytest.approx((-1, 1))
-    value, _ = found.quantities["rank_correlation_long"]
+    result = notes_encoder.over_lengths(OLS(), OLS(), Trial(0))
+    assert result.quantities["rank_correlation"] == pytest.approx((-1, 1))
+    value, _ = result.quantities["rank_correlation_long"]
     assert isinstance(value, float)
     assert value > 0
-    assert found.reported["long training, up to 20 examples"] == pytest.approx(-1)
-    assert found.reported["long training, from 20 examples on"] == pytest.approx(1)
-    assert found.reported["short training, error after the most examples over that after 20"] == pytest.approx(0.4)
+    assert result.reported["long training, up to 20 examples"] == pytest.approx(-1)
+    assert result.reported["long training, from 20 examples on"] == pytest.approx(1)
+    assert result.reported["short training, error after the most examples over that after 20"] == pytest.approx(0.4)
 
 
 def test_the_best_rate_makes_a_multiple_equal_and_nothing_else() -> None:

@@ -30,8 +30,8 @@ def test_predictions_from_statistics_are_distinguished(
     model: Predictor, wanted: Verdict, stand_in: Stand, verdict: Judge
 ) -> None:
     stand_in(dict.fromkeys(bayes.NOISES, lambda _: model))
-    found, judged = verdict("note-sufficient")
-    assert found is wanted, judged
+    result, judged = verdict("note-sufficient")
+    assert result is wanted, judged
 
 
 def test_rotated_contexts_have_the_same_statistics() -> None:
@@ -65,8 +65,8 @@ def test_the_predictive_distribution(
 ) -> None:
     """Too narrow by far, or of one width for all queries, is another distribution."""
     monkeypatch.setattr(predictive, "distribution_model", lambda trial: model)
-    found, judged = verdict("note-predictive")
-    assert found is wanted, judged
+    result, judged = verdict("note-predictive")
+    assert result is wanted, judged
 
 
 @pytest.mark.parametrize(("model", "wanted"), [(Exactly(0.3), Verdict.PASS), (Exactly(constant=True), Verdict.FAIL)])
@@ -74,8 +74,8 @@ def test_uncertainty_that_follows_the_examples(
     model: Learner, wanted: Verdict, verdict: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(predictive, "distribution_model", lambda trial: model)
-    found, judged = verdict("note-uncertainty")
-    assert found is wanted, judged
+    result, judged = verdict("note-uncertainty")
+    assert result is wanted, judged
 
 
 def test_ranks_of_labels_are_uniform_under_their_own_law() -> None:
@@ -85,8 +85,8 @@ def test_ranks_of_labels_are_uniform_under_their_own_law() -> None:
     assert predictive.from_uniform(predictive.Law(zero, one).ranks(labels)) < 0.025
     assert predictive.from_uniform(predictive.Law(zero, 2 * one).ranks(labels)) > 0.05
     assert predictive.Law(zero, one).divergence(predictive.Law(zero, one)).abs().max() == 0
-    found = predictive.Law(zero, one).divergence(predictive.Law(one, one))
-    torch.testing.assert_close(found, 0.5 * one, rtol=0, atol=1e-12)  # float64
+    result = predictive.Law(zero, one).divergence(predictive.Law(one, one))
+    torch.testing.assert_close(result, 0.5 * one, rtol=0, atol=1e-12)  # float64
 
 
 class Rule(Learner):
@@ -105,8 +105,8 @@ class Rule(Learner):
 def test_continuations(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_martingale, "REPLICATES", 100)
     monkeypatch.setattr(predictive, "sequence_model", lambda trial, *, exchangeable: Rule(exchangeable=exchangeable))
-    found, judged = verdict("note-martingale", 4)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("note-martingale", 4)
+    assert result is Verdict.PASS, judged
     monkeypatch.setattr(predictive, "sequence_model", lambda trial, *, exchangeable: Rule(exchangeable=False))
     assert verdict("note-martingale", 1)[0] is Verdict.FAIL
 

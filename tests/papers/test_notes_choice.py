@@ -37,16 +37,16 @@ def test_errors_on_examples_left_out_are_those_of_separate_fits() -> None:
     """float64, 1e-9; not those of the fit to all examples."""
     sample = Linear(dims=3, noise=0.5).sample(Trial(0).draw(2, dtype=torch.float64), 8)
     X, y = sample.xs, sample.ys
-    found = left_out(X @ X.mT, y, 0.25)
+    result = left_out(X @ X.mT, y, 0.25)
     errors = []
     for i in range(8):
         rest = [j for j in range(8) if j != i]
         order = [*rest, i]
         answer = Ridge(penalty=0.25).predict_prefixes(X[:, order], y[:, order])[:, -1]
         errors.append((answer - y[:, i]).square())
-    torch.testing.assert_close(found, torch.stack(errors).mean(0), rtol=0, atol=1e-9)
+    torch.testing.assert_close(result, torch.stack(errors).mean(0), rtol=0, atol=1e-9)
     fitted = Ridge(penalty=0.25).predict_prefixes(torch.cat([X, X[:, :1]], 1), torch.cat([y, y[:, :1]], 1))[:, -1]
-    assert ((fitted - y[:, 0]).square() - found).abs().max() > 1e-3
+    assert ((fitted - y[:, 0]).square() - result).abs().max() > 1e-3
 
 
 def test_the_selected_algorithm_predicts() -> None:

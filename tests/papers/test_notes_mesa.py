@@ -60,11 +60,11 @@ def test_constructed_weights_pass_and_others_fail(stand_in: Stand, untrained: Ma
         "lsa-1-shuffled": untrained("lsa-1-shuffled"),
     }
     stand_in(world)
-    found, judged = verdict("note-weights")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("note-weights")
+    assert result is Verdict.PASS, judged
     stand_in(world | {"lsa-2": descending(6.0, 0.0, layers=2, tied=True)})  # plain descent is not GD++
-    found, judged = verdict("note-weights")
-    assert found is Verdict.FAIL
+    result, judged = verdict("note-weights")
+    assert result is Verdict.FAIL
     assert judged["one_layer"].verdict is Verdict.PASS
 
 
@@ -114,8 +114,8 @@ def test_momentum_is_distinguished_from_changed_inputs(
     layers = {"lsa-2": descending(13.0, 0.17, layers=2, tied=True)(Trial(0)), "lsa-5": five()}
     models = balls if heavy else layers
     stand_in({name: lambda _, m=m: m for name, m in (models | {"gdpp-5": five()}).items()})  # type: ignore[misc]
-    found, judged = verdict("note-momentum")
-    assert found is (Verdict.PASS if heavy else Verdict.FAIL), judged
+    result, judged = verdict("note-momentum")
+    assert result is (Verdict.PASS if heavy else Verdict.FAIL), judged
 
 
 # --- the mesa-objective -------------------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ def test_implicit_weights_after_each_layer_are_those_of_the_steps() -> None:
 
 def test_descent_on_the_examples_and_ascent(stand_in: Stand, verdict: Judge) -> None:
     stand_in({"lsa-5": descending(4.0, layers=5)})
-    found, judged = verdict("note-mesa-objective")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("note-mesa-objective")
+    assert result is Verdict.PASS, judged
     stand_in({"lsa-5": descending(-4.0, layers=5)})
     assert verdict("note-mesa-objective")[0] is Verdict.FAIL
 
@@ -165,17 +165,17 @@ class ByLength:
 )
 def test_a_pattern_like_that_of_descent(model: Predictor, wanted: Verdict, stand_in: Stand, verdict: Judge) -> None:
     stand_in({"depth-8": lambda _: model})
-    found, judged = verdict("note-length-descent")
-    assert found is wanted, judged
+    result, judged = verdict("note-length-descent")
+    assert result is wanted, judged
 
 
 def test_errors_of_descent_are_those_of_the_lab() -> None:
     """float64, 1e-9."""
     sample = depth.drawn(Trial(900))
-    found = depth.descent_errors(sample, 0.3)
+    result = depth.descent_errors(sample, 0.3)
     for steps in (1, 7):
         answers = GD(rate=0.3, steps=steps).predict_prefixes(sample.xs, sample.ys)[:, -1]
-        assert found[steps - 1] == pytest.approx(((answers - sample.ys[:, -1]).square().mean() / 5).item(), rel=1e-9)
+        assert result[steps - 1] == pytest.approx(((answers - sample.ys[:, -1]).square().mean() / 5).item(), rel=1e-9)
 
 
 @pytest.mark.parametrize(("newton", "wanted"), [(True, Verdict.PASS), (False, Verdict.FAIL)])
@@ -184,8 +184,8 @@ def test_layers_that_are_newtons_steps_or_fewer(newton: bool, wanted: Verdict, s
         return Newton(steps=2 * k + 1) if newton else GD(rate=0.05, steps=k)
 
     stand_in({f"depth-{k}": lambda _, k=k: steps(k) for k in depth.DEPTHS})  # type: ignore[misc]
-    found, judged = verdict("note-depth-ols")
-    assert found is wanted, judged
+    result, judged = verdict("note-depth-ols")
+    assert result is wanted, judged
 
 
 # --- labels in the lab --------------------------------------------------------------------------------------------
@@ -193,8 +193,8 @@ def test_layers_that_are_newtons_steps_or_fewer(newton: bool, wanted: Verdict, s
 
 def test_learning_and_recognition_in_the_lab(stand_in: Stand, verdict: Judge) -> None:
     stand_in({"depth-8": lambda _: Ridge(penalty=1e-4)})
-    found, judged = verdict("note-lab-labels")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("note-lab-labels")
+    assert result is Verdict.PASS, judged
     pool = Pool(dims=recognition.DIMS, size=16)
     for wrong in (Zero(), DiscreteMMSE(pool=pool.weights(), noise=0.5)):
         stand_in({"depth-8": lambda _, wrong=wrong: wrong})  # type: ignore[misc]

@@ -49,11 +49,11 @@ def test_algorithms_are_distinguished(
 ) -> None:
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 128)
     monkeypatch.setattr(one_model, "one_model", lambda trial: Following(algorithms))
-    found, judged = verdict("note-one-model")
+    result, judged = verdict("note-one-model")
     if wanted is Verdict.PASS:
-        assert found is wanted, judged
+        assert result is wanted, judged
     else:
-        assert found is not Verdict.PASS, judged
+        assert result is not Verdict.PASS, judged
 
 
 def test_one_in_five_labels_is_an_outlier() -> None:

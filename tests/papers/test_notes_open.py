@@ -34,8 +34,8 @@ class Answering(Learner):
 @pytest.mark.parametrize("id", ["note-heads", "note-limit-linear", "note-fold-constant"])
 def test_equalities_hold(id: str, exact_verdict: Judge) -> None:
     """Two seeds, float64; tolerance and control are those of the criteria."""
-    found, judged = exact_verdict(id)
-    assert found is Verdict.PASS, judged
+    result, judged = exact_verdict(id)
+    assert result is Verdict.PASS, judged
 
 
 def test_a_single_head_suffices_for_one_algorithm() -> None:
@@ -55,8 +55,8 @@ def test_a_product_of_two_coordinates_would_be_seen() -> None:
             return xs[:, -1:, :2].prod(-1)
 
     xs, ys = torch.randn(4, 6, limits.DIMS).double().sign(), torch.randn(4, 6).double()
-    found = limits.correlation(Product(LSA(), limits.DIMS, 1), xs, ys)
-    torch.testing.assert_close(found, torch.ones(4).double())
+    result = limits.correlation(Product(LSA(), limits.DIMS, 1), xs, ys)
+    torch.testing.assert_close(result, torch.ones(4).double())
 
 
 class Squares(OLS):
@@ -88,8 +88,8 @@ class Own(OLS):
 
 def test_a_learner_that_takes_tasks_apart_refutes_it(stand_in: Stand, verdict: Judge) -> None:
     stand_in({"depth-8": lambda trial: Answering(Ridge(penalty=1e-3))})
-    found, judged = verdict("note-two-tasks", 3, FIRST)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("note-two-tasks", 3, FIRST)
+    assert result is Verdict.PASS, judged
     stand_in({"depth-8": lambda trial: Answering(Own())})
     assert verdict("note-two-tasks", 3, FIRST)[0] is Verdict.FAIL
 
@@ -97,16 +97,16 @@ def test_a_learner_that_takes_tasks_apart_refutes_it(stand_in: Stand, verdict: J
 def test_a_chain_needs_both_parts(stand_in: Stand, verdict: Judge) -> None:
     f, g = Answering(Ridge(penalty=1e-3)), Answering(KernelRidge(penalty=1e-3))
     stand_in({"depth-8": lambda trial: f, "sine": lambda trial: g})
-    found, judged = verdict("note-composition", 3, FIRST)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("note-composition", 3, FIRST)
+    assert result is Verdict.PASS, judged
     stand_in({"depth-8": lambda trial: f, "sine": lambda trial: f})  # no learner of waves
     assert verdict("note-composition", 3, FIRST)[0] is Verdict.FAIL
 
 
 def test_parts_of_a_context(stand_in: Stand, verdict: Judge) -> None:
     stand_in({"ridge-1": lambda trial: Answering(Ridge(penalty=1.0))})
-    found, judged = verdict("note-chunks", 3, FIRST)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("note-chunks", 3, FIRST)
+    assert result is Verdict.PASS, judged
     stand_in({"ridge-1": lambda trial: Answering(Ridge(penalty=200.0))})  # biased: an average does not help
     assert verdict("note-chunks", 3, FIRST)[0] is Verdict.FAIL
 

@@ -45,8 +45,8 @@ def test_an_mlp(quadratic: float, wanted: Verdict, monkeypatch: pytest.MonkeyPat
 def test_an_mlp_is_trained_and_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real training, of a few steps: nothing is learned, and errors are about those of answering 0."""
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: QUICK.get(quick, 256))
-    found = parts.mlp(Trial(FIRST))
-    assert all(0.5 < value < 2 for value in found.reported.values()), found.reported
+    result = parts.mlp(Trial(FIRST))
+    assert all(0.5 < value < 2 for value in result.reported.values()), result.reported
 
 
 HELD = {(8, 8, 2): 0.3, (48, 8, 2): 0.7, (8, 2, 2): 0.98, (48, 2, 2): 0.99, (8, 8, 8): 0.3}
@@ -131,8 +131,8 @@ def test_power_laws_pass_and_others_fail(id: str, monkeypatch: pytest.MonkeyPatc
     if id == "note-scaling-size":  # the data of this claim's models is limited
         sizes = torch.tensor(scaling.SIZES, dtype=torch.float64)
         monkeypatch.setattr(scaling, "trained", lambda trial: scaling.Trained(1 / sizes, torch.zeros(5, 5).double()))
-    found, judged = verdict(id, 2, FIRST)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict(id, 2, FIRST)
+    assert result is Verdict.PASS, judged
     world(monkeypatch, 0.1)
-    found, judged = verdict(id, 2, FIRST)
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict(id, 2, FIRST)
+    assert result is Verdict.FAIL, judged

@@ -21,19 +21,19 @@ AGAIN = "run `make ledger`."
 
 def faults(entries: Mapping[str, Entry], docs: Path) -> list[str]:
     """What is missing in a record or has changed since, each as a sentence."""
-    found = [f"{id} is not in the record: {AGAIN}" for id in load_all() if id not in entries]
-    found += [f"{e.id} is recorded, but {e.stale}: {AGAIN}" for e in entries.values() if e.stale]
-    if found:  # a page of other claims cannot be made
-        return found
+    result = [f"{id} is not in the record: {AGAIN}" for id in load_all() if id not in entries]
+    result += [f"{e.id} is recorded, but {e.stale}: {AGAIN}" for e in entries.values() if e.stale]
+    if result:  # a page of other claims cannot be made
+        return result
     text = docs / "claims.md"
     if not text.is_file():
         return [f"There is no docs/claims.md: {AGAIN}"]
     if without_since(text.read_text(encoding="utf-8")) != without_since(page(entries)):
-        found.append("docs/claims.md is not the page of the record: run `make page`.")
+        result.append("docs/claims.md is not the page of the record: run `make page`.")
     odd = [e for e in entries.values() if e.verdict not in (Verdict.PASS, Verdict.NOT_RUN)]
-    found += [f"{e.id} is {e.verdict}, and remarks.toml does not say why." for e in odd if e.id not in remarks()]
+    result += [f"{e.id} is {e.verdict}, and remarks.toml does not say why." for e in odd if e.id not in remarks()]
     figures = [docs / "claims" / f"{e.id}.{kind}" for e in entries.values() if e.seen for kind in ("png", "csv")]
-    return found + [f"There is no docs/claims/{f.name}: {AGAIN}" for f in figures if not f.is_file()]
+    return result + [f"There is no docs/claims/{f.name}: {AGAIN}" for f in figures if not f.is_file()]
 
 
 def test_the_record_is_of_today() -> None:
@@ -89,8 +89,8 @@ def test_code_below_that_changed_since_is_no_fault(whole: dict[str, Entry], tmp_
     old = {id: replace(e, below="0") for id, e in whole.items()}
     assert faults(old, tmp_path) == []
     (tmp_path / "claims.md").write_text(page(old), encoding="utf-8")
-    said = f"*Changed since:* code below the ledger ({len(old)} of {len(old)} claims), which"
-    assert said in (tmp_path / "claims.md").read_text()
+    output = f"*Changed since:* code below the ledger ({len(old)} of {len(old)} claims), which"
+    assert output in (tmp_path / "claims.md").read_text()
     assert faults(old, tmp_path) == []
 
 

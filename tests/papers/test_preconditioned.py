@@ -28,9 +28,9 @@ def best_layer(_: Trial) -> LSAModel:
 
 
 def three_steps(trial: Trial) -> LSAModel:
-    found = best_descent(trial, Linear(dims=D), N, 3, plus=True)
+    result = best_descent(trial, Linear(dims=D), N, 3, plus=True)
     model = LSAModel(LSA(layers=3, form="sparse"), D, 1)
-    return gdpp_construction(model, (N * found.eta).tolist(), found.gamma.tolist(), N)
+    return gdpp_construction(model, (N * result.eta).tolist(), result.gamma.tolist(), N)
 
 
 def whitening(_: Trial) -> LSAModel:
@@ -48,12 +48,12 @@ MEASURED = {"ahn-optimum": "ahn-1", "ahn-three-layers": "ahn-3", "ahn-rotated": 
 
 def test_the_construction_holds_with_the_transpose_alone(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three seeds, float64; tolerance and control are those of the criteria. Where all A are symmetric, as written."""
-    found, judged = verdict("ahn-construction")
-    assert found is Verdict.ERRATUM, judged
+    result, judged = verdict("ahn-construction")
+    assert result is Verdict.ERRATUM, judged
     general = preconditioned.preconditioners
     monkeypatch.setattr(preconditioned, "preconditioners", lambda trial: (general(trial)[1], general(trial)[1]))
-    found, judged = verdict("ahn-construction")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("ahn-construction")
+    assert result is Verdict.PASS, judged
 
 
 def test_another_layer_is_not_taken_for_the_transpose(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +74,8 @@ def test_the_controls_are_the_claim_where_there_is_nothing_to_precondition(
     general = preconditioned.preconditioners
 
     def plain(trial: Trial) -> tuple[Tensor, Tensor]:
-        found = preconditioned.identity_part(general(trial)[0])
-        return found, found
+        result = preconditioned.identity_part(general(trial)[0])
+        return result, result
 
     monkeypatch.setattr(preconditioned, "preconditioners", plain)
     assert verdict("ahn-construction")[0] is Verdict.INCONCLUSIVE
@@ -102,8 +102,8 @@ def test_layers_are_the_papers() -> None:
 def test_constructed_weights_pass_the_claims(id: str, stand_in: Stand, verdict: Judge) -> None:
     """Weights of float32, measured in float64; the bounds are those of the criteria."""
     stand_in(THEIRS)
-    found, judged = verdict(id, 5)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict(id, 5)
+    assert result is Verdict.PASS, judged
 
 
 @pytest.mark.parametrize(("id", "recipe"), MEASURED.items())
@@ -112,8 +112,8 @@ def test_untrained_weights_fail_the_claims(
 ) -> None:
     """What was not trained fails, as far as its control does: one that is as good would be inconclusive."""
     stand_in({recipe: untrained(recipe)})
-    found, judged = verdict(id)
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict(id)
+    assert result is Verdict.FAIL, judged
     assert {j.verdict for j in judged.values()} == {Verdict.FAIL}
 
 
@@ -136,8 +136,8 @@ def bent(trial: Trial) -> LSAModel:
 @pytest.mark.parametrize("wrong", [plain, bent])
 def test_other_weights_than_the_theorems_fail(wrong: Maker, stand_in: Stand, verdict: Judge) -> None:
     stand_in({"ahn-rotated": wrong})
-    found, judged = verdict("ahn-rotated")
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict("ahn-rotated")
+    assert result is Verdict.FAIL, judged
 
 
 def test_the_last_b_changes_no_answer() -> None:
@@ -156,5 +156,5 @@ def test_the_distance_from_the_identity() -> None:
     eye = torch.eye(3, dtype=torch.float64)
     one = torch.zeros(3, 3, dtype=torch.float64)
     one[0, 0] = 1.0
-    found = from_identity(torch.stack([-2 * eye, one.roll(1, 1), one]))
-    torch.testing.assert_close(found, torch.tensor([0, 1, (2 / 3) ** 0.5], dtype=torch.float64), rtol=0, atol=1e-12)
+    result = from_identity(torch.stack([-2 * eye, one.roll(1, 1), one]))
+    torch.testing.assert_close(result, torch.tensor([0, 1, (2 / 3) ** 0.5], dtype=torch.float64), rtol=0, atol=1e-12)

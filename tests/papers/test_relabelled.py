@@ -88,9 +88,9 @@ def test_labels_get_other_names() -> None:
 def test_answers_are_counted_by_the_label_that_is_wanted() -> None:
     model = reader(dtype=torch.float32)
     shown = reviews(model, 4, 6)
-    found = hits(model, shown)
-    assert found.shape == (6,)
-    torch.testing.assert_close(found + hits(model, shown, other(shown, shown.right)), torch.ones(6).double())
+    result = hits(model, shown)
+    assert result.shape == (6,)
+    torch.testing.assert_close(result + hits(model, shown, other(shown, shown.right)), torch.ones(6).double())
     assert set(without(model, shown).tolist()) <= {0.0, 1.0}
 
 
@@ -110,12 +110,12 @@ def test_a_claim_measures_what_its_criteria_are_about(id: str) -> None:
 def test_a_model_that_recognises_and_one_that_learns(id: str, verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(larger_models, "without", lambda model, shown: torch.ones(len(shown.queries)).double())
     monkeypatch.setattr(_relabelled, "answered", recognised)
-    found, judged = verdict(id)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict(id)
+    assert result is Verdict.PASS, judged
     monkeypatch.setattr(_relabelled, "answered", learned)
-    found, judged = verdict(id)
+    result, judged = verdict(id)
     # Labels in a random order can be right by chance, and then say nothing.
-    assert found is not Verdict.PASS if id == "min-random-labels" else found is Verdict.FAIL, judged
+    assert result is not Verdict.PASS if id == "min-random-labels" else result is Verdict.FAIL, judged
 
 
 @pytest.mark.usefixtures("tiny")

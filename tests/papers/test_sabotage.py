@@ -44,19 +44,19 @@ def test_no_claim_passes_if_value_and_control_are_the_same(id: str, as_it_is: Ca
     """One quantity at a time, the others as measured. With the claim's setting on both sides the verdict is not a
     failure either: the control did not fail, and that is reported."""
     needed = criteria()[id]
-    found: Numbers = {
+    result: Numbers = {
         name: ([value], None if control is None else [control])
         for name, (value, control) in as_it_is(id, 0).quantities.items()
     }
-    honest, _ = judge(needed, found)
+    honest, _ = judge(needed, result)
     for name, criterion in needed.quantities.items():
         if not criterion.controlled:
             continue
-        verdict, judged = judge(needed, one_control_is_the_value(found, name))
+        verdict, judged = judge(needed, one_control_is_the_value(result, name))
         if criterion.corrected:
             assert verdict is not Verdict.ERRATUM, name
             continue
         assert verdict is not Verdict.PASS, name
         if honest is Verdict.PASS:
             assert (verdict, judged[name].why) == (Verdict.INCONCLUSIVE, "the control did not fail")
-        assert judge(needed, one_value_is_the_control(found, name))[0] is not Verdict.PASS, name
+        assert judge(needed, one_value_is_the_control(result, name))[0] is not Verdict.PASS, name

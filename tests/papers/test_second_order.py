@@ -25,8 +25,8 @@ Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 
 def test_the_construction_holds(exact_verdict: Judge) -> None:
     """Two seeds, float64; tolerance and control are those of the criteria."""
-    found, judged = exact_verdict("fu-construction")
-    assert found is Verdict.PASS, judged
+    result, judged = exact_verdict("fu-construction")
+    assert result is Verdict.PASS, judged
 
 
 class Inside(Newton):
@@ -49,8 +49,8 @@ def test_the_papers_start_fails_at_the_edge_alone(verdict: Judge, monkeypatch: p
     steepest = torch.linalg.eigh(grams(xs)[:, -1])[1][..., -1]
     torch.testing.assert_close(missing, (w * steepest).sum(-1, keepdim=True) * steepest, rtol=0, atol=1e-6)
     monkeypatch.setattr(second_order, "Newton", lambda steps, start: Inside(steps=steps))
-    found, judged = verdict("fu-newton-converges")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("fu-newton-converges")
+    assert result is Verdict.PASS, judged
 
 
 def test_a_method_that_never_comes_near_fails(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,11 +75,11 @@ def test_a_layer_is_a_step() -> None:
 
 def test_descent_at_once_is_the_descent_of_the_lab() -> None:
     sample = Linear(dims=4).sample(Trial(0).draw(6, dtype=torch.float64), 9)
-    found = second_order.descended(sample.xs, sample.ys, torch.tensor([1, 7]), 0.03)
+    result = second_order.descended(sample.xs, sample.ys, torch.tensor([1, 7]), 0.03)
     for at, steps in enumerate((1, 7)):
         wanted = GD(rate=0.03, steps=steps).weights(sample.xs, sample.ys)
-        torch.testing.assert_close(found[at], wanted, rtol=1e-10, atol=1e-10)
-    assert (found[0] - found[1]).abs().max() > 1e-2
+        torch.testing.assert_close(result[at], wanted, rtol=1e-10, atol=1e-10)
+    assert (result[0] - result[1]).abs().max() > 1e-2
 
 
 def layers_of(monkeypatch: pytest.MonkeyPatch, stand_in: Stand, decoder: list[Predictor]) -> None:
@@ -98,11 +98,11 @@ def layers_of(monkeypatch: pytest.MonkeyPatch, stand_in: Stand, decoder: list[Pr
 @pytest.mark.parametrize("id", ["fu-steps-per-layer", "fu-exponential"])
 def test_layers_that_are_steps(id: str, monkeypatch: pytest.MonkeyPatch, stand_in: Stand, verdict: Judge) -> None:
     layers_of(monkeypatch, stand_in, [Newton(steps=k) for k in (2, 4, 6, 8, 10, 12, 14, 15)])
-    found, judged = verdict(id, 2)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict(id, 2)
+    assert result is Verdict.PASS, judged
     layers_of(monkeypatch, stand_in, [GD(rate=second_order_trained.RATE, steps=k) for k in range(1, 9)])
-    found, judged = verdict(id, 2)
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict(id, 2)
+    assert result is Verdict.FAIL, judged
 
 
 def test_an_lstm_that_advances_as_well_is_no_control(
@@ -128,8 +128,8 @@ def test_an_lstm_that_advances_as_well_is_no_control(
 def test_ill_conditioned_inputs(decoder: Predictor, wanted: Verdict, stand_in: Stand, verdict: Judge) -> None:
     """Much better than Newton's method is as wrong as much worse."""
     stand_in({"conditioned-6": lambda _: decoder})
-    found, judged = verdict("fu-ill-conditioned")
-    assert found is wanted, judged
+    result, judged = verdict("fu-ill-conditioned")
+    assert result is wanted, judged
 
 
 def test_layers_are_matched_with_the_steps_that_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,17 +139,17 @@ def test_layers_are_matched_with_the_steps_that_they_are(monkeypatch: pytest.Mon
 
     given, model = second_order_trained.paths(Trial(0)), build(read("depth-2"))
     monkeypatch.setattr(second_order_trained, "layer_answers", layers)
-    found = second_order_trained.matched_steps(given, model)
-    assert found["newton"] == [2, 4, 6, 8, 10]
-    assert min(found["newton likeness"]) > 1 - 1e-9 > max(found["gd likeness"])
-    assert second_order_trained.r_squared([math.log(s) for s in found["gd"]]) > 0.95
-    assert found["gd"][-1] > 10 * found["gd"][0]
+    result = second_order_trained.matched_steps(given, model)
+    assert result["newton"] == [2, 4, 6, 8, 10]
+    assert min(result["newton likeness"]) > 1 - 1e-9 > max(result["gd likeness"])
+    assert second_order_trained.r_squared([math.log(s) for s in result["gd"]]) > 0.95
+    assert result["gd"][-1] > 10 * result["gd"][0]
 
 
 def test_an_untrained_decoder_matches_nothing() -> None:
-    found = second_order_trained.matched_steps(second_order_trained.paths(Trial(0)), build(read("depth-2")))
-    assert found["newton"] == [0, 0]
-    assert second_order_trained.r_squared(found["newton"]) == 0
+    result = second_order_trained.matched_steps(second_order_trained.paths(Trial(0)), build(read("depth-2")))
+    assert result["newton"] == [0, 0]
+    assert second_order_trained.r_squared(result["newton"]) == 0
 
 
 @pytest.mark.parametrize(("values", "wanted"), [([1, 3, 5, 7], 1.0), ([2, 2, 2], 0.0), ([0, 1, 0], 0.0)])

@@ -63,19 +63,19 @@ def test_what_is_kept_of_a_stack_is_what_was_trained(tmp_path: Path, monkeypatch
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
     fresh = _stack._trained(2, True, 5, 4, 3)
     for _ in range(2):
-        found = _stack._kept.__wrapped__(2, True, 5, 4, 3).state_dict()
-        assert found.keys() == fresh.state_dict().keys()
-        assert all(torch.equal(found[name], value) for name, value in fresh.state_dict().items())
+        result = _stack._kept.__wrapped__(2, True, 5, 4, 3).state_dict()
+        assert result.keys() == fresh.state_dict().keys()
+        assert all(torch.equal(result[name], value) for name, value in fresh.state_dict().items())
     assert len(list((tmp_path / "claims" / "trained").iterdir())) == 1
 
 
 def test_cosines_of_known_updates() -> None:
     u = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]], dtype=torch.float64).unsqueeze(-1).unsqueeze(0)
     v = torch.ones(1, 1, 4, 1, dtype=torch.float64)
-    found = simple_generalisation.cosines(Update(u, v), Update(u, v))
+    result = simple_generalisation.cosines(Update(u, v), Update(u, v))
     wanted = torch.tensor([[[1.0, 1, 0], [1, 1, 0], [0, 0, 1]]], dtype=torch.float64)
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
-    assert simple_generalisation.off_diagonal(found).item() == pytest.approx(1 / 3)
+    torch.testing.assert_close(result, wanted, rtol=1e-12, atol=1e-12)
+    assert simple_generalisation.off_diagonal(result).item() == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("id", ["innocenti-all-positions", "innocenti-any-block", "innocenti-layer-norm"])
@@ -125,8 +125,8 @@ def test_a_control_that_is_no_different_is_never_a_pass(
 ) -> None:
     """In each of these worlds the claim holds, and so does its control."""
     monkeypatch.setattr(where, name, world)
-    found, judged = verdict(id, 1)
-    assert found is Verdict.INCONCLUSIVE
+    result, judged = verdict(id, 1)
+    assert result is Verdict.INCONCLUSIVE
     assert {j.why for j in judged.values()} == {"the control did not fail"}
 
 
@@ -134,8 +134,8 @@ def test_a_sum_of_higher_rank_fails(
     monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, object]]
 ) -> None:
     def noisy(reads: Tensor, targets: Tensor) -> Tensor:
-        found = smallest(reads, targets)
-        return found + 1e-6 * torch.randn(found.shape, generator=torch.Generator().manual_seed(0), dtype=found.dtype)
+        result = smallest(reads, targets)
+        return result + 1e-6 * torch.randn(result.shape, generator=torch.Generator().manual_seed(0), dtype=result.dtype)
 
     monkeypatch.setattr(simple_generalisation, "smallest", noisy)
     assert verdict("innocenti-sum-rank", 2)[0] is Verdict.FAIL

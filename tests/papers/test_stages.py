@@ -42,8 +42,8 @@ def test_known_stages(
 ) -> None:
     monkeypatch.setattr(stages, "both", lambda trial: (layers, [0.8, 0.1, 0.03, 0.2]))
     for name, wanted in (("order", order), ("places", places)):
-        found, judged = verdict(f"note-stages-{name}", 10)
-        assert found is wanted, judged
+        result, judged = verdict(f"note-stages-{name}", 10)
+        assert result is wanted, judged
 
 
 CURVES = {
@@ -63,8 +63,8 @@ def test_stages_of_a_decoder(
     monkeypatch.setattr(Trial, "trained", lambda trial, name: trained)
     bare = {name: [0.6 if name == "position" else 0.0] * 8 for name in stages.STAGES}
     monkeypatch.setattr(stages, "read_out", lambda model, a, b: CURVES | {"task": task} if model is trained else bare)
-    found, judged = verdict("note-stages-lab", 10)
-    assert found is wanted, judged
+    result, judged = verdict("note-stages-lab", 10)
+    assert result is wanted, judged
     monkeypatch.setattr(stages, "read_out", lambda model, a, b: bare)
     with pytest.raises(UnmetError, match="has not learned"):
         CLAIMS["note-stages-lab"].measure(Trial(0))
@@ -107,5 +107,5 @@ def test_thought_vectors(
     monkeypatch.setattr(steering, "Prompt", lambda *args: None)
     monkeypatch.setattr(steering, "patch", lambda *args: SimpleNamespace(applied=lambda model: nullcontext()))
     monkeypatch.setattr(steering, "run_last", lambda model, texts: torch.zeros(1, 5))
-    found, judged = verdict("mazzawi-steering", 5)
-    assert found is wanted, judged
+    result, judged = verdict("mazzawi-steering", 5)
+    assert result is wanted, judged

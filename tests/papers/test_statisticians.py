@@ -25,8 +25,8 @@ EXACT = ["bai-ridge", "bai-lasso", "bai-accumulation", "bai-glm", "bai-validatio
 @pytest.mark.parametrize("id", EXACT)
 def test_the_constructions_hold(id: str, exact_verdict: Judge) -> None:
     """Two seeds, float64; tolerances and controls are those of the criteria."""
-    found, judged = exact_verdict(id)
-    assert found is Verdict.PASS, judged
+    result, judged = exact_verdict(id)
+    assert result is Verdict.PASS, judged
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_a_mistake_in_an_algorithm_fails(
     id: str, name: str, wrong: Callable[..., Any], verdict: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(algorithms, name, wrong)
-    found, judged = verdict(id, 1)
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict(id, 1)
+    assert result is Verdict.FAIL, judged
 
 
 WHOLE, HEADS = algorithms.slopes, algorithms.logistic_heads
@@ -68,8 +68,8 @@ def test_a_layer_is_a_step_of_gradient_descent() -> None:
     layer = written.Layer(written.squared_heads(at, 8, 0.2))
     wanted = GD(rate=0.2, steps=4).weights(sample.xs, sample.ys)[:, -1]
     for layers, same in ((4, True), (5, False)):
-        found = written.run([layer] * layers, at.tokens(sample.xs, sample.ys))[:, -1] @ at["w"].mT
-        assert torch.allclose(found, wanted, rtol=0, atol=1e-9) is same
+        result = written.run([layer] * layers, at.tokens(sample.xs, sample.ys))[:, -1] @ at["w"].mT
+        assert torch.allclose(result, wanted, rtol=0, atol=1e-9) is same
     h = at.tokens(sample.xs, sample.ys) + torch.randn(3, dtype=torch.float64) @ at["w"]
     read = written.run([written.Layer(written.read_heads(at, 8, "w", "answer"))], h)
     product = ((h[:, -1] @ at["w"].mT) * sample.xs[:, -1]).sum(-1)
@@ -80,8 +80,8 @@ def test_a_soft_threshold_moves_towards_zero_and_not_beyond() -> None:
     at = written.Places(1, {"w": 3})
     w = torch.tensor([-2.0, 0.1, 0.7], dtype=torch.float64)
     h = (at["one"] + w @ at["w"]).unsqueeze(0)
-    found = written.Layer(mlp=written.soft_threshold(at, 0.5))(h) @ at["w"].mT
-    torch.testing.assert_close(found, torch.tensor([[[-1.5, 0.0, 0.2]]], dtype=torch.float64), rtol=0, atol=1e-12)
+    result = written.Layer(mlp=written.soft_threshold(at, 0.5))(h) @ at["w"].mT
+    torch.testing.assert_close(result, torch.tensor([[[-1.5, 0.0, 0.2]]], dtype=torch.float64), rtol=0, atol=1e-12)
 
 
 def test_algorithms_within_the_margin_are_mixed() -> None:
@@ -113,8 +113,8 @@ def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("fewer")
 def test_the_rate_of_selection(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, judged = verdict("bai-near-bayes")
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("bai-near-bayes")
+    assert result is Verdict.PASS, judged
     monkeypatch.setattr(selection, "Validation", lambda among, share: _Early(among=among))
     assert verdict("bai-near-bayes")[0] is Verdict.FAIL
 
@@ -142,8 +142,8 @@ def test_the_posterior_mean_is_better_than_each_ridge_regression() -> None:
 
 def test_the_papers_two_errors(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 8192)
-    found, judged = verdict("bai-one-penalty", 5)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("bai-one-penalty", 5)
+    assert result is Verdict.PASS, judged
     monkeypatch.setattr(selection, "Ridge", lambda penalty: Ridge(penalty=4 * penalty))
     assert verdict("bai-one-penalty")[0] is Verdict.FAIL
 
@@ -166,8 +166,8 @@ def test_both_noises_at_once(
     levels: tuple[float, ...], wanted: Verdict, stand_in: Callable[..., None], verdict: Judge
 ) -> None:
     stand_in({"mixed-noise-short": lambda _: _Knowing(levels)})
-    found, judged = verdict("bai-both-noises")
-    assert found is wanted, judged
+    result, judged = verdict("bai-both-noises")
+    assert result is wanted, judged
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_regression_and_classification(
     """Both at once; classification alone; nothing."""
     monkeypatch.setattr(trained, "both", lambda trial: model)
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 1024)
-    found, judged = verdict("bai-two-losses")
-    assert found is wanted, judged
+    result, judged = verdict("bai-two-losses")
+    assert result is wanted, judged
 
 
 def test_a_training_with_two_losses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -188,9 +188,9 @@ def test_a_training_with_two_losses(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 150)
     model = trained.both(Trial(0))
-    found = {}
+    result = {}
     for kind, task in trained.TASKS.items():
         sample = task.sample(Trial(0).draw(1024), trained.POINTS)
-        found[kind] = trained.errors(sample, model.predict_prefixes(sample.xs, sample.ys)[:, -1], kind)
-    assert found["regression"] < 2.0  # 2.25 for 0
-    assert found["classification"] < 0.4
+        result[kind] = trained.errors(sample, model.predict_prefixes(sample.xs, sample.ys)[:, -1], kind)
+    assert result["regression"] < 2.0  # 2.25 for 0
+    assert result["classification"] < 0.4

@@ -20,8 +20,8 @@ Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 
 def test_the_limit_of_large_pools(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 256)
-    found, judged = verdict("raventos-limit", 5)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("raventos-limit", 5)
+    assert result is Verdict.PASS, judged
     # Towards ridge regression with another penalty, the difference does not vanish.
     monkeypatch.setattr(limit, "Ridge", lambda penalty: Ridge(penalty=100.0))
     assert verdict("raventos-limit", 3)[0] is Verdict.FAIL
@@ -34,9 +34,9 @@ def test_the_difference_is_that_of_the_two_predictors() -> None:
     one, other = (
         p.predict_prefixes(sample.xs, sample.ys) for p in (DiscreteMMSE(pool=pool, noise=0.5), Ridge(penalty=0.25))
     )
-    found = limit.apart(pool, Ridge(penalty=0.25), sample.xs, sample.ys)
-    torch.testing.assert_close(found, (one - other).square().mean(1) / 8, rtol=1e-5, atol=1e-5)
-    assert (limit.apart(pool[:1], Ridge(penalty=0.25), sample.xs, sample.ys) - found).abs().max() > 1e-2
+    result = limit.apart(pool, Ridge(penalty=0.25), sample.xs, sample.ys)
+    torch.testing.assert_close(result, (one - other).square().mean(1) / 8, rtol=1e-5, atol=1e-5)
+    assert (limit.apart(pool[:1], Ridge(penalty=0.25), sample.xs, sample.ys) - result).abs().max() > 1e-2
 
 
 RIDGE = Ridge(penalty=0.25)
@@ -72,11 +72,11 @@ IDS = ["raventos-few", "raventos-own-tasks", "raventos-new-tasks", "raventos-lon
 def test_few_tasks_and_many(id: str, verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """A world in which they are dMMSE and ridge regression, and one in which both are ridge regression."""
     instead(monkeypatch, None, nearly(RIDGE), Ridge(penalty=1.0))
-    found, judged = verdict(id, 10)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict(id, 10)
+    assert result is Verdict.PASS, judged
     instead(monkeypatch, nearly(RIDGE), nearly(RIDGE), nearly(RIDGE))
-    found, judged = verdict(id, 5)
-    assert found is not Verdict.PASS, judged
+    result, judged = verdict(id, 5)
+    assert result is not Verdict.PASS, judged
 
 
 def test_a_training_learns_the_pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

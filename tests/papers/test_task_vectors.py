@@ -112,8 +112,8 @@ def test_task_vectors_of_known_accuracy(
     id: str, own: list[float], wanted: Verdict, monkeypatch: pytest.MonkeyPatch, verdict: Judge
 ) -> None:
     monkeypatch.setattr(task_vectors, "pair", known(own))
-    found, judged = verdict(id, 5)
-    assert found is wanted, judged
+    result, judged = verdict(id, 5)
+    assert result is wanted, judged
 
 
 def test_clusters_are_told_from_queries() -> None:
@@ -142,8 +142,8 @@ def test_clusters(
         return groups.expand(4, -1, -1)
 
     monkeypatch.setattr(task_vectors, "states", known_states)
-    found, judged = verdict("hendel-clusters", 10)
-    assert found is wanted, judged
+    result, judged = verdict("hendel-clusters", 10)
+    assert result is wanted, judged
 
 
 @pytest.mark.usefixtures("tiny")
@@ -159,8 +159,8 @@ def test_override(obeys: bool, wanted: Verdict, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(
         task_vectors, "run_last", lambda model, texts, past=None: torch.eye(50)[:1].expand(len(texts), -1)
     )
-    found, judged = verdict("hendel-override", 10)
-    assert found is wanted, judged
+    result, judged = verdict("hendel-override", 10)
+    assert result is wanted, judged
 
 
 @pytest.mark.usefixtures("tiny")
@@ -175,8 +175,8 @@ def test_function_vectors(
     monkeypatch.setattr(function_vectors, "added", lambda task, texts, v, past=None, layer=None: float(v))
     monkeypatch.setattr(_effects.Function, "vector", lambda task, heads: torch.tensor(0.8 if works else 0.1))
     monkeypatch.setattr(_effects.Function, "random", lambda task, generator: torch.tensor(0.1))
-    found, judged = verdict(id, 5)
-    assert found is wanted, judged
+    result, judged = verdict(id, 5)
+    assert result is wanted, judged
 
 
 @pytest.mark.parametrize(("first", "wanted"), [(10, Verdict.PASS), (0, Verdict.FAIL)])
@@ -187,8 +187,8 @@ def test_heads_in_the_middle(first: int, wanted: Verdict, monkeypatch: pytest.Mo
     monkeypatch.setattr(function_vectors, "function", lambda trial: task)
     monkeypatch.setattr(function_vectors, "shape", lambda model: (30, 9))
     monkeypatch.setattr(function_vectors, "all_heads", lambda model: [(k // 9, k % 9) for k in range(270)])
-    found, judged = verdict("todd-middle-layers", 10)
-    assert found is wanted, judged
+    result, judged = verdict("todd-middle-layers", 10)
+    assert result is wanted, judged
 
 
 def test_an_effect_is_that_of_one_head(tiny: Model) -> None:

@@ -28,8 +28,8 @@ from inweights.papers.transmuting.claims import mean_of_patches, thought_matrix,
 def test_what_is_exact_holds(id: str, exact_verdict: Callable[..., tuple[Verdict, dict[str, Judged]]]) -> None:
     """Two seeds, float64, by the ledger's own criteria and controls."""
     assert CLAIMS[id].exact
-    found, judged = exact_verdict(id)
-    assert found is Verdict.PASS, judged
+    result, judged = exact_verdict(id)
+    assert result is Verdict.PASS, judged
 
 
 def test_every_criterion_has_its_claim() -> None:
@@ -46,8 +46,8 @@ def test_a_linear_context_is_served_exactly_by_the_thought_matrix_alone() -> Non
 
 
 def test_even_tokens_make_the_sum_of_patches_a_thought_matrix() -> None:
-    found = CLAIMS["mazzawi-spherical"].measure(Trial(0))
-    value, control = found.quantities["error"]
+    result = CLAIMS["mazzawi-spherical"].measure(Trial(0))
+    value, control = result.quantities["error"]
     assert float(torch.as_tensor(value).max()) < 0.1
     assert float(torch.as_tensor(control).min()) > 0.3
 
@@ -133,8 +133,8 @@ def test_one_token_in_one_whole_step_is_served_exactly(model: Model, convention:
         bare = model.model(input_ids=batch.ids).logits[0, -1]
         for step, exact in ((1.0, True), (0.1, False)):
             with transmuted(model, examples, convention, step).applied(model):
-                said = model.model(input_ids=batch.ids).logits[0, -1]
-            assert (float((said - wanted).abs().max()) < 1e-9) is exact
+                output = model.model(input_ids=batch.ids).logits[0, -1]
+            assert (float((output - wanted).abs().max()) < 1e-9) is exact
         assert torch.equal(model.model(input_ids=batch.ids).logits[0, -1], bare), "the model is as it was"
     assert float((bare - wanted).abs().max()) > 0.1
 
@@ -200,18 +200,18 @@ def instructed(model: Model, echo: Task, monkeypatch: pytest.MonkeyPatch) -> on_
 def test_claims_on_words_measure_the_quantities_of_their_criteria(instructed: on_model.Instructed) -> None:
     """A tiny model, asked again what its patches were made with: fitted ones recover more than those of another
     context; both parts do more than one, and than one and noise."""
-    found = {id: CLAIMS[id].measure(Trial(0)) for id in ("mazzawi-as-written", "mazzawi-words", "mazzawi-both-parts")}
-    for id, each in found.items():
+    result = {id: CLAIMS[id].measure(Trial(0)) for id in ("mazzawi-as-written", "mazzawi-words", "mazzawi-both-parts")}
+    for id, each in result.items():
         assert set(each.quantities) == set(criteria()[id].quantities)
-    value, control = found["mazzawi-words"].quantities["recovered"]
+    value, control = result["mazzawi-words"].quantities["recovered"]
     assert isinstance(value, float)
     assert isinstance(control, float)
     assert value > control
-    for more, none in found["mazzawi-both-parts"].quantities.values():
+    for more, none in result["mazzawi-both-parts"].quantities.values():
         assert isinstance(more, float)
         assert isinstance(none, float)
         assert none < more
-    shares = found["mazzawi-words"].reported
+    shares = result["mazzawi-words"].reported
     assert shares["patched, of prompted"] == shares["patched"] / shares["prompted"]
 
 
@@ -220,8 +220,10 @@ def test_arithmetic_is_not_run_where_the_model_cannot(model: Model, monkeypatch:
     asked, so that prompted is all and bare is nothing."""
     monkeypatch.setattr(Trial, "language_model", lambda trial, dtype="float32": model)
     nothing = r"0 of 150 times \(0.0% right with the instruction, 0.0% without\)"
-    said = rf"multiply {nothing} and sum {nothing}, asked 150 of the 729 queries that there are: 30 times .* Gemma 3 1B"
-    with pytest.raises(NotHereError, match=said):
+    output = (
+        rf"multiply {nothing} and sum {nothing}, asked 150 of the 729 queries that there are: 30 times .* Gemma 3 1B"
+    )
+    with pytest.raises(NotHereError, match=output):
         CLAIMS["mazzawi-arithmetic"].measure(Trial(0))
     assert len(numbers("sum", on_model.QUERIES)) == on_model.QUERIES  # all that can be drawn
     with pytest.raises(ValueError, match="larger than population"):
@@ -229,9 +231,9 @@ def test_arithmetic_is_not_run_where_the_model_cannot(model: Model, monkeypatch:
     context = instruction_to("sum")
     assert context == "Sum numbers.\n"
     monkeypatch.setattr(on_model, "gained", lambda model, name: tuple(numbers(name, 30)))
-    found = CLAIMS["mazzawi-arithmetic"].measure(Trial(0))
-    assert (found.reported["prompted"], found.reported["bare"]) == (1.0, 0.0)
-    assert found.quantities["recovered"] == (found.reported["patched"], found.reported["other"])
+    result = CLAIMS["mazzawi-arithmetic"].measure(Trial(0))
+    assert (result.reported["prompted"], result.reported["bare"]) == (1.0, 0.0)
+    assert result.quantities["recovered"] == (result.reported["patched"], result.reported["other"])
 
 
 def test_the_filter_keeps_what_is_right_with_the_instruction_alone(

@@ -29,8 +29,8 @@ def test_a_target_is_its_integral() -> None:
 
 
 def test_features_hold_a_target(verdict: Judge) -> None:
-    found, judged = verdict("genli-features", 3, FIRST)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("genli-features", 3, FIRST)
+    assert result is Verdict.PASS, judged
 
 
 def test_features_of_the_wrong_frequencies_do_not(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +47,8 @@ def test_a_target_of_nearly_nothing_is_no_evidence(monkeypatch: pytest.MonkeyPat
 
 
 def test_few_examples_are_enough_for_the_lasso(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, judged = verdict("genli-few", 4, FIRST)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("genli-few", 4, FIRST)
+    assert result is Verdict.PASS, judged
     monkeypatch.setattr(universal, "KEPT", universal.M)  # no target is sparse
     assert verdict("genli-few", 2, FIRST)[0] is not Verdict.PASS
 
@@ -70,11 +70,11 @@ def test_exponents_are_those_of_powers() -> None:
 def test_the_transformer_solves_the_lasso(
     monkeypatch: pytest.MonkeyPatch, exact_verdict: Judge, verdict: Judge
 ) -> None:
-    found, judged = exact_verdict("genli-lasso")
-    assert found is Verdict.PASS, judged
+    result, judged = exact_verdict("genli-lasso")
+    assert result is Verdict.PASS, judged
     monkeypatch.setattr(universal, "MANY", 16)  # the method has not converged
-    found, judged = verdict("genli-lasso", 2, FIRST)
-    assert found is Verdict.FAIL
+    result, judged = verdict("genli-lasso", 2, FIRST)
+    assert result is Verdict.FAIL
     assert judged["steps"].verdict is Verdict.PASS
 
 

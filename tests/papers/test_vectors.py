@@ -39,10 +39,10 @@ def test_texts_of_different_lengths_are_read_as_alone(model: Model) -> None:
 
 
 def test_a_state_put_where_it_was_changes_nothing(model: Model) -> None:
-    found = states(model, TEXTS)  # (layers, texts, width)
-    assert found.shape == (4, 3, 32)
+    result = states(model, TEXTS)  # (layers, texts, width)
+    assert result.shape == (4, 3, 32)
     layers = [0, 3, 2]
-    own = torch.stack([found[layer, i] for i, layer in enumerate(layers)])
+    own = torch.stack([result[layer, i] for i, layer in enumerate(layers)])
     torch.testing.assert_close(run_with(model, TEXTS, layers, own), run_last(model, TEXTS), rtol=0, atol=1e-9)
     zero = torch.zeros_like(own)
     torch.testing.assert_close(
@@ -53,8 +53,8 @@ def test_a_state_put_where_it_was_changes_nothing(model: Model) -> None:
 
 def test_a_state_of_the_last_layer_is_the_answer(model: Model) -> None:
     """The next token after one text is that of another whose last state is put there."""
-    found, wanted = states(model, TEXTS), run_last(model, TEXTS)
-    moved = run_with(model, TEXTS, [3] * 3, found[3].roll(1, 0), past=read(model, (5, 9)))
+    result, wanted = states(model, TEXTS), run_last(model, TEXTS)
+    moved = run_with(model, TEXTS, [3] * 3, result[3].roll(1, 0), past=read(model, (5, 9)))
     torch.testing.assert_close(moved, wanted.roll(1, 0), rtol=0, atol=1e-9)
 
 

@@ -36,8 +36,8 @@ def instead(stand_in: Stand, **given: Predictor) -> None:
 
 def test_a_written_decoder_makes_one_update(exact_verdict: Judge) -> None:
     """Two seeds, float64; tolerance and control are those of the criteria."""
-    found, judged = exact_verdict("akyurek-sherman-morrison")
-    assert found is Verdict.PASS, judged
+    result, judged = exact_verdict("akyurek-sherman-morrison")
+    assert result is Verdict.PASS, judged
 
 
 def test_a_decoder_of_another_penalty_does_not(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,17 +66,17 @@ def test_least_squares_is_distinguished_from_ridge(
     deep: Predictor, shallow: Predictor, wanted: Verdict, stand_in: Stand, verdict: Judge
 ) -> None:
     instead(stand_in, depth_8=deep, depth_1=shallow)
-    found, judged = verdict("akyurek-ols")
-    assert found is wanted, judged
+    result, judged = verdict("akyurek-ols")
+    assert result is wanted, judged
 
 
 def test_implicit_weights_are_those_of_a_linear_method() -> None:
     """float32 answers, 1e-4; of another method, others."""
     sample = Linear(dims=5).sample(Trial(0).draw(6), 10)
-    found = what_algorithm.implicit_weights(Trial(0), Ridge(penalty=0.5), sample, 7)
+    result = what_algorithm.implicit_weights(Trial(0), Ridge(penalty=0.5), sample, 7)
     weights = Ridge(penalty=0.5).weights(sample.xs, sample.ys)[:, 7].double()
-    torch.testing.assert_close(found, weights, rtol=1e-4, atol=1e-4)
-    assert (found - OLS().weights(sample.xs, sample.ys)[:, 7]).abs().max() > 1e-2
+    torch.testing.assert_close(result, weights, rtol=1e-4, atol=1e-4)
+    assert (result - OLS().weights(sample.xs, sample.ys)[:, 7]).abs().max() > 1e-2
 
 
 RIGHT = {name: Ridge(penalty=(noise / spread) ** 2) for name, (noise, spread) in what_algorithm.RIDGES.items()}
@@ -84,8 +84,8 @@ RIGHT = {name: Ridge(penalty=(noise / spread) ** 2) for name, (noise, spread) in
 
 def test_the_correct_penalty_is_recovered(stand_in: Stand, verdict: Judge) -> None:
     instead(stand_in, depth_2=OLS(), **RIGHT)
-    found, judged = verdict("akyurek-ridge", 5)
-    assert found is Verdict.PASS, judged
+    result, judged = verdict("akyurek-ridge", 5)
+    assert result is Verdict.PASS, judged
     instead(stand_in, depth_2=OLS(), **{name: Ridge(penalty=8 * r.penalty) for name, r in RIGHT.items()})
     assert verdict("akyurek-ridge", 5)[0] is Verdict.FAIL
 
@@ -94,8 +94,8 @@ def test_a_penalty_that_forgets_the_scale_of_the_weights_is_not_the_right_one(st
     """σ² in place of σ²/τ²: two of five models, ten of 25 units, are wrong."""
     blind = {name: Ridge(penalty=noise**2) for name, (noise, _) in what_algorithm.RIDGES.items()}
     instead(stand_in, depth_2=OLS(), **blind)
-    found, judged = verdict("akyurek-ridge")
-    assert (found, judged["hits"].value.value) == (Verdict.INCONCLUSIVE, pytest.approx(0.6))
+    result, judged = verdict("akyurek-ridge")
+    assert (result, judged["hits"].value.value) == (Verdict.INCONCLUSIVE, pytest.approx(0.6))
 
 
 def test_a_penalty_that_is_right_after_one_example_alone_is_not_enough(stand_in: Stand, verdict: Judge) -> None:
@@ -103,12 +103,12 @@ def test_a_penalty_that_is_right_after_one_example_alone_is_not_enough(stand_in:
         """Least squares from the second example on."""
 
         def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
-            found = super().predict_prefixes(xs, ys, queries)
-            return torch.where(torch.arange(found.shape[1]) < 2, found, OLS().predict_prefixes(xs, ys, queries))
+            result = super().predict_prefixes(xs, ys, queries)
+            return torch.where(torch.arange(result.shape[1]) < 2, result, OLS().predict_prefixes(xs, ys, queries))
 
     instead(stand_in, depth_2=OLS(), **{name: Tiring(penalty=r.penalty) for name, r in RIGHT.items()})
-    found, judged = verdict("akyurek-ridge")
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict("akyurek-ridge")
+    assert result is Verdict.FAIL, judged
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_a_penalty_that_is_right_after_one_example_alone_is_not_enough(stand_in:
 def test_phases(depths: tuple[Predictor, ...], wanted: Verdict, stand_in: Stand, verdict: Judge) -> None:
     one, two, four, eight = depths
     instead(stand_in, depth_1=one, depth_2=two, depth_4=four, depth_8=eight)
-    found, judged = verdict("akyurek-phases")
-    assert found is wanted, judged
+    result, judged = verdict("akyurek-phases")
+    assert result is wanted, judged
 
 
 def test_one_training_without_all_phases_is_enough_to_fail(stand_in: Stand, verdict: Judge) -> None:
@@ -132,8 +132,8 @@ def test_one_training_without_all_phases_is_enough_to_fail(stand_in: Stand, verd
     shallow = {True: STEP, False: Ridge(penalty=0.5)}
     makers = {"depth-1": lambda trial: shallow[trial.seed != 3], "depth-2": lambda _: Ridge(penalty=0.5)}
     stand_in(makers | dict.fromkeys(("depth-4", "depth-8"), lambda _: OLS()))
-    found, judged = verdict("akyurek-phases", 5)
-    assert found is Verdict.FAIL, judged
+    result, judged = verdict("akyurek-phases", 5)
+    assert result is Verdict.FAIL, judged
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_the_claim_of_the_probe(
     monkeypatch.setattr(what_algorithm_probe, "states", states)
     monkeypatch.setattr(what_algorithm_probe, "control_model", lambda trial: build(trial.recipe("depth-1")))
     stand_in({"depth-8": lambda _: Learned()})
-    found, judged = verdict("akyurek-probe", 2)
-    assert found is wanted, judged
+    result, judged = verdict("akyurek-probe", 2)
+    assert result is wanted, judged
 
 
 @pytest.mark.usefixtures("small")

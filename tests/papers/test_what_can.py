@@ -67,9 +67,9 @@ def verdict(id: str, given: dict[str, Any]) -> Verdict:
     seeds = range(5 if id in MANY else 3)
     quick = id != "garg-sparse"  # where least squares, its control, is close to the bound on few prompts
     trials = [Instead(seed, quick, given=given) for seed in seeds]
-    found = [Kept.of(CLAIMS[id].measure(trial), "found", "", 0.0).quantities for trial in trials]
+    result = [Kept.of(CLAIMS[id].measure(trial), "found", "", 0.0).quantities for trial in trials]
     return judge(
-        criteria()[id], {name: ([f[name][0] for f in found], [f[name][1] or [] for f in found]) for name in found[0]}
+        criteria()[id], {name: ([f[name][0] for f in result], [f[name][1] or [] for f in result]) for name in result[0]}
     )[0]
 
 
@@ -112,30 +112,30 @@ def test_least_squares_at_most_numbers_of_examples_is_not_enough() -> None:
 
     class Gap(OLS):
         def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
-            found = super().predict_prefixes(xs, ys, queries)
-            return torch.where(torch.arange(found.shape[1]) == 7, 0.0, found)
+            result = super().predict_prefixes(xs, ys, queries)
+            return torch.where(torch.arange(result.shape[1]) == 7, 0.0, result)
 
     assert verdict("garg-linear", {"depth-8": Gap()}) is Verdict.FAIL
 
 
 def test_a_predictor_that_is_bad_everywhere_fails_on_other_orthants() -> None:
     """Always answering 0 loses nothing by the shift, but has nothing to lose."""
-    found = what_can.orthants(Instead(0, given={"depth-8": Zero()})).quantities
-    assert torch.as_tensor(found["lost"][0]).mean().abs() < 0.2
+    result = what_can.orthants(Instead(0, given={"depth-8": Zero()})).quantities
+    assert torch.as_tensor(result["lost"][0]).mean().abs() < 0.2
     assert verdict("garg-orthants", {"depth-8": Zero()}) is Verdict.FAIL
 
 
 def test_the_control_of_orthants_fails_by_the_shift() -> None:
     """Three nearest neighbours are better than 0 where examples are anywhere, and worse where they are not."""
-    found = what_can.orthants(Instead(0, quick=False, given={"depth-8": OLS()}))
-    error, lost = (torch.as_tensor(found.quantities[name][1]).mean().item() for name in ("error", "lost"))
-    assert found.reported["three nearest, examples anywhere"] < 1 < error
+    result = what_can.orthants(Instead(0, quick=False, given={"depth-8": OLS()}))
+    error, lost = (torch.as_tensor(result.quantities[name][1]).mean().item() for name in ("error", "lost"))
+    assert result.reported["three nearest, examples anywhere"] < 1 < error
     assert lost > 0.1
 
 
 def test_a_network_is_as_good_as_itself() -> None:
-    found = rivals.relu(Instead(0, given={"relu-5": Network(steps=30)}))
-    value, control = found.quantities["against_network"]
+    result = rivals.relu(Instead(0, given={"relu-5": Network(steps=30)}))
+    value, control = result.quantities["against_network"]
     assert value == pytest.approx(1, abs=1e-6)
     assert isinstance(control, float)
     assert not 0.9 < control < 1.1
@@ -158,10 +158,10 @@ def test_batches_of_a_network_are_drawn_from_its_prefix() -> None:
 def test_boosting_is_given_signs_alone() -> None:
     pytest.importorskip("xgboost")
     sample = Linear(dims=3).sample(Trial(0).draw(3), 17)
-    found = boosted(sample, (8, 16))
-    assert found.shape == (3, 2)
-    assert torch.equal(found, boosted(sample._replace(xs=3 * sample.xs), (8, 16)))
-    assert not torch.equal(found[:, 0], found[:, 1])
+    result = boosted(sample, (8, 16))
+    assert result.shape == (3, 2)
+    assert torch.equal(result, boosted(sample._replace(xs=3 * sample.xs), (8, 16)))
+    assert not torch.equal(result[:, 0], result[:, 1])
 
 
 def test_a_bump_without_noise_is_no_double_descent() -> None:
@@ -169,8 +169,8 @@ def test_a_bump_without_noise_is_no_double_descent() -> None:
 
     class Bumpy(OLS):
         def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
-            found = super().predict_prefixes(xs, ys, queries)
-            return torch.where(torch.arange(found.shape[1]) == 5, -found, found)
+            result = super().predict_prefixes(xs, ys, queries)
+            return torch.where(torch.arange(result.shape[1]) == 5, -result, result)
 
     given = {"depth-8": Bumpy(), "ridge-0.5": Ridge(penalty=0.25), "depth-2": OLS()}
     assert verdict("garg-double-descent", given) is Verdict.INCONCLUSIVE
@@ -189,8 +189,8 @@ def linear(predictor: LinearPredictor) -> Callable[[Tensor, Tensor], Tensor]:
 
 def test_gradients_of_answers_are_the_weights() -> None:
     sample = Linear(dims=5).sample(Trial(0).draw(4), 8)
-    found = what_can.query_gradients(linear(Averaging()), sample)  # type: ignore[arg-type]
-    torch.testing.assert_close(found, Averaging().weights(sample.xs, sample.ys)[:, 1:], rtol=1e-6, atol=1e-6)
+    result = what_can.query_gradients(linear(Averaging()), sample)  # type: ignore[arg-type]
+    torch.testing.assert_close(result, Averaging().weights(sample.xs, sample.ys)[:, 1:], rtol=1e-6, atol=1e-6)
     assert verdict("garg-gradient", {"depth-8": linear(OLS())}) is Verdict.PASS
     assert verdict("garg-gradient", {"depth-8": linear(Averaging())}) is Verdict.FAIL
 
@@ -212,12 +212,12 @@ def test_a_model_of_the_papers_size_is_reported_once(monkeypatch: pytest.MonkeyP
             return OLS().predict_prefixes(xs, ys, queries)
 
     monkeypatch.setattr(zoo, "seeded", lambda name, seed: Large())
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     for claim in (what_can.linear, what_can.orthants, what_can.double_descent, what_can.gradient):
         given = {"depth-8": Large(), "depth-2": OLS(), "ridge-0.5": Ridge(penalty=0.25)}
-        told |= claim(Instead(0, given=given)).reported
+        reported |= claim(Instead(0, given=given)).reported
         assert not any("the paper's size" in name for name in claim(Instead(1, given=given)).reported)
-    large = {name: value for name, value in told.items() if name.endswith("the paper's size")}
+    large = {name: value for name, value in reported.items() if name.endswith("the paper's size")}
     assert large["at d, the paper's size"] < 1e-3
     assert large["at 2d, the paper's size"] < 1e-3
     assert large["bump, the paper's size"] > 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -56,18 +57,18 @@ def test_the_site_is_that_of_the_record(pages: dict[str, str]) -> None:
 def test_every_page_is_whole_and_needs_no_script(pages: dict[str, str]) -> None:
     """All that is on a page is in its HTML; nothing is loaded from elsewhere, and links lead to files that exist."""
     for name, text in pages.items():
-        found = Checked()
-        found.feed(text)
-        assert found.open == [], name
-        local = [link for link in (*found.links, *found.sources) if not link.startswith("https://arxiv.org/abs/")]
+        result = Checked()
+        result.feed(text)
+        assert result.open == [], name
+        local = [link for link in (*result.links, *result.sources) if not link.startswith("https://arxiv.org/abs/")]
         assert [link for link in local if not (DOCS / "ledger" / link).is_file()] == [], name
-        assert not any(source.startswith("http") for source in found.sources)
+        assert not any(source.startswith("http") for source in result.sources)
     whole = Checked()
     whole.feed(pages["index.html"])
-    said = " ".join(whole.text)
+    output = " ".join(whole.text)
     for id, entry in recorded().items():
-        assert id in said
-        assert str(entry.verdict) in said
+        assert id in output
+        assert str(entry.verdict) in output
         own = Checked()
         own.feed(pages[f"{id}.html"])
         text = " ".join(" ".join(own.text).split())
@@ -75,6 +76,22 @@ def test_every_page_is_whole_and_needs_no_script(pages: dict[str, str]) -> None:
         for part in stated:
             assert " ".join(part.split()) in text, id
         assert pages[f"{id}.html"].count("<svg") == len(entry.quantities)
+
+
+def test_the_page_of_changes_states_what_the_history_has(pages: dict[str, str]) -> None:
+    """Every claim of the record with the commit of its criterion; a change after a result is named as one."""
+    commits = json.loads((DOCS / "registration" / "commits.json").read_text(encoding="utf-8"))
+    page = Checked()
+    page.feed(pages["changes.html"])
+    text = " ".join(" ".join(page.text).split())
+    assert set(recorded()) <= set(commits)
+    for id in recorded():
+        commit, date = commits[id]["criterion"]
+        assert f"{id} {date} {commit}" in text
+    after = next(c for c in commits["akyurek-ridge"]["changed"] if c["after_a_result"])
+    row = text[text.index("akyurek-ridge 2026-11-15 3039914bc89f") :]
+    before, later = row.index("a4e0c1f65d6b"), row.index(after["commit"])
+    assert before < later < row.index("garg-linear ")
 
 
 def test_a_figure_shows_what_is_judged() -> None:

@@ -23,7 +23,7 @@ SHOWN = 200
 
 
 def fold_job(request: FoldRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
-    """Folds, measures and saves; goes on where an earlier start was stopped."""
+    """Folds, measures and saves; resumes a fold that was interrupted."""
     id = desk.id
     tell.progress("loading the model")
     model = desk.model(request.model, "float32")
@@ -56,7 +56,7 @@ def fold_job(request: FoldRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
 
 
 def _look(folder: Path, looked: set[str], tell: Tell) -> None:
-    """Tells of the questions as soon as the stage that made them is finished, and kept them."""
+    """Reports the questions as soon as the stage that generates them has finished and saved them."""
     for name in ("study", "queries"):
         path = folder / f"{name}.json"
         if name in looked or not path.is_file():

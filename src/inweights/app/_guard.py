@@ -1,4 +1,4 @@
-"""`Guard`: what stands before every request: Host, Origin, token, size, count, and the headers of every answer."""
+"""`Guard`: the checks of every request (Host, Origin, token, size, count), and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Refused(Exception):  # noqa: N818  (an answer, and no error of ours)
 
 
 class Guard:
-    """An ASGI application around another, which sees only requests of this page and of those who have the token."""
+    """An ASGI application around another, which gets only requests of this page and of clients with the token."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self.app, self.settings, self.busy = app, settings, 0
@@ -127,7 +127,7 @@ def _headers(scope: Scope) -> dict[str, list[str]]:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The whole body; refused when it is larger than allowed, whatever its header says, or too slow."""
+    """The whole body; refused when it is larger than allowed, whatever its header states, or too slow."""
     limit = UPLOAD if scope["path"] == "/api/upload" else BODY
     sentence = f"The request is larger than {limit // 1024} kB."
     for length in _headers(scope).get("content-length", []):

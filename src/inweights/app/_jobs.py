@@ -34,7 +34,7 @@ class Job:
     """One piece of work, as the page sees it and as it is on disk.
 
     - `state`: `queued`, `running`, or one of `OVER`.
-    - `resumed`: the server was stopped during it, and it goes on.
+    - `resumed`: the server was stopped during it, and it was resumed.
     - `version`: grows with every change.
     """
 
@@ -51,7 +51,7 @@ class Job:
     version: int = 0
 
     def view(self, since: int = 0) -> dict[str, Any]:
-        """The job without what it was asked for; of the events those from `since` on."""
+        """The job without its request; of the events those from `since` on."""
         parts = {k: v for k, v in asdict(self).items() if k not in ("request", "news")}
         return parts | {"news": self.news[since:], "next": len(self.news)}
 
@@ -103,7 +103,7 @@ class Jobs:
                 self._change(job, state="cancelled", ended=time.time())
             elif job is self.current and not self._cancel_at:
                 self._cancel_at = time.monotonic()
-                self.process.send({"cancel": True})
+                self.process.send({"cancel": job.id})
 
     def result(self, id: str) -> bytes | None:
         """The result of a job as JSON, if it has one."""
@@ -127,19 +127,22 @@ class Jobs:
             self.current = None
 
     def _do(self, job: Job) -> None:
-        """Hands a job to the worker and keeps what it answers, until it is over."""
+        """Gives a job to the worker and stores its messages, until it is over."""
         self.process.send({"kind": job.kind, "request": job.request, "id": job.id})
         end, stage, begun = time.monotonic() + SECONDS[job.kind], "", time.monotonic()
         while not self._stop:
-            message = self.process.receive(0.2)
+            message, now = self.process.receive(0.2), time.monotonic()
+            if message is not None and "state" in message:
+                if message["state"] == "done":
+                    write_atomic(self.folder / job.id / "result.json", json.dumps(message["result"]))
+                return self._over(job, message["state"], message.get("error", ""))
+            if now > end:
+                self.process.kill()
+                return self._over(job, "failed", f"It took longer than the {SECONDS[job.kind]} s that are allowed.")
+            if self._cancel_at and now > self._cancel_at + 3:
+                self.process.kill()
+                return self._over(job, "cancelled")
             if message is None:
-                now = time.monotonic()
-                if now > end:
-                    self.process.kill()
-                    return self._over(job, "failed", f"It took longer than the {SECONDS[job.kind]} s that are allowed.")
-                if self._cancel_at and now > self._cancel_at + 3:
-                    self.process.kill()
-                    return self._over(job, "cancelled")
                 if not self.process.alive() and not self._stop:
                     return self._over(job, "failed", "The worker ended without an answer; perhaps memory ran out.")
             elif "progress" in message:
@@ -153,10 +156,6 @@ class Jobs:
                 if len(job.news) < NEWS:
                     job.news.append(message["news"])
                 self._change(job, write=False)
-            elif "state" in message:
-                if message["state"] == "done":
-                    write_atomic(self.folder / job.id / "result.json", json.dumps(message["result"]))
-                return self._over(job, message["state"], message.get("error", ""))
         return None
 
     def _over(self, job: Job, state: str, error: str = "") -> None:
@@ -179,7 +178,7 @@ class Jobs:
         write_atomic(self.folder / job.id / "job.json", json.dumps(parts))
 
     def _read(self) -> None:
-        """The jobs of earlier starts: a fold that was stopped goes on, others say that they were."""
+        """The jobs of earlier starts: an interrupted fold resumes, others end with an error that states it."""
         for path in sorted(self.folder.glob("*/job.json")):
             with suppress(ValueError, TypeError):
                 job = Job(**json.loads(path.read_bytes()))

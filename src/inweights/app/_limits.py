@@ -1,4 +1,4 @@
-"""What a request may ask for: sizes, counts, times. Everything else is refused before any work."""
+"""The limits of a request: sizes, counts, times. Everything else is refused before any work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUEUE = 8
 KEPT = 60
 """Finished jobs, other than folds, that are remembered."""
 WAIT = 10.0
-"""Seconds that a request for news of a job is held open, and that a body may take to arrive."""
+"""Seconds that a request for changes of a job is held open, and that a body may take to arrive."""
 LINGER = 1.0
 """Seconds for which the rest of a refused body is discarded."""
 SECONDS = {"prompt": 300, "layer": 300, "fold": 4 * 3600, "chat": 300, "trajectory": 300, "claim": 600, "rows": 600}

@@ -46,7 +46,7 @@ class Process:
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
-        with suppress(OSError):  # it has just ended: whoever waits for it will see that
+        with suppress(OSError):  # it has just ended: a caller that waits for it is notified
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
 

@@ -1,4 +1,4 @@
-"""What is known without computing: the ledger, and recorded comparisons."""
+"""Records that need no computation: the ledger, and recorded comparisons."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Records:
         """Comparisons of in-context learning and gradient descent: recorded ones, and those of the given folder."""
         folders = [RECORDED, *([self.settings.compare] if self.settings.compare else [])]
         results = []
-        for path in sorted(p for folder in folders for p in folder.glob("compare-*.json")):
+        for path in (p for folder in folders for p in sorted(folder.glob("compare-*.json"))):
             try:
                 value = read_json(path, "The comparison", limit=LIMIT)
             except InputError:

@@ -29,7 +29,7 @@ from inweights.app._upload import parsed
 STATIC = Path(__file__).parent / "static"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 POLL = 0.05
-"""Seconds between two looks at a job that a request waits for."""
+"""Seconds between two checks of a job that a request waits for."""
 
 
 def make_app(settings: ServerSettings) -> Guard:

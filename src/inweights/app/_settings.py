@@ -1,4 +1,4 @@
-"""`ServerSettings`: what a start of the server is given, checked before anything is loaded."""
+"""`ServerSettings`: the settings of a server, checked before anything is loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def new_token() -> str:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What the server is started with.
+    """The settings of a server.
 
     - `root`: the one folder that the server writes to and reads names from.
     - `models`: the models that a request may name; nothing else is ever loaded.

@@ -27,7 +27,7 @@ def serve(settings: ServerSettings, say: Callable[[str], object], *, browser: bo
             raise InputError(
                 f"--port {settings.port} of {settings.host} cannot be used ({error.strerror}): name another --port."
             ) from None
-        listening.listen(256)  # from now on nobody who reads the address is turned away
+        listening.listen(256)  # from now on requests to the printed address are accepted
         settings = replace(settings, port=listening.getsockname()[1])
         shown = f"[{settings.host}]" if ":" in settings.host else settings.host
         address = f"http://{shown}:{settings.port}/?token={settings.token}"

@@ -42,8 +42,8 @@ def regression(examples: int, seed: int, tell: Tell, desk: Desk) -> dict[str, An
     """One prompt of linear regression: after i examples the weights that the trained block predicts with, those of
     gradient descent with i steps, of least squares, and the block's own `‖ΔW_i − ΔW_{i−1}‖`.
 
-    What the block predicts is not linear in the query: its weights are those of the best linear fit over `PROBES`
-    queries, `fit` is what such a fit explains of the predictions.
+    The block's predictions are not linear in the query: its weights are those of the best linear fit over `PROBES`
+    queries, `fit` is the share of the predictions' variance that this fit explains.
     """
     settings = OneBlock(steps=STEPS, examples=examples, batch=128)
     if desk.last.get("block", (None,))[0] != settings:

@@ -20,12 +20,12 @@ from inweights._errors import InputError, out_of_memory
 from inweights.app._limits import KINDS, Request
 
 
-class Cancelled(Exception):  # noqa: N818  (asked for, and no error)
-    """The user does not want this job any more."""
+class Cancelled(Exception):  # noqa: N818  (requested, and no error)
+    """The user has cancelled this job."""
 
 
 class Tell:
-    """How a job speaks to the page: news, progress; both end the job if it was cancelled."""
+    """The events of a job for the page: news, progress; both end the job if it was cancelled."""
 
     def __init__(self, write: Callable[[dict[str, Any]], None], cancelled: threading.Event) -> None:
         self._write, self._cancelled, self._last, self._stage = write, cancelled, 0.0, ""
@@ -49,7 +49,7 @@ class Tell:
 
 
 class Desk:
-    """What stays between jobs: the folder, the loaded models, and the last thing that was computed of each kind."""
+    """The state kept between jobs: the folder, the loaded models, and the last result of each kind."""
 
     HELD = 2
     """Models in memory at the same time."""
@@ -98,7 +98,7 @@ def job_of(kind: str) -> Callable[[Any, Tell, Desk], dict[str, Any]]:
 
 
 def done(kind: str, request: dict[str, Any], tell: Tell, desk: Desk) -> dict[str, Any]:
-    """What came of a job: its `result`, or why there is none, in one sentence."""
+    """The outcome of a job: its `result`, or the reason for its failure, in one sentence."""
     try:
         checked: Request = KINDS[kind].model_validate(request)
         return {"state": "done", "result": job_of(kind)(checked, tell, desk)}
@@ -127,7 +127,9 @@ def finite(value: Any) -> Any:
 def main(settings: dict[str, Any], lines: TextIO, out: TextIO) -> None:
     """Does the jobs that come in, one by one, until the input ends."""
     work: queue.Queue[dict[str, Any]] = queue.Queue()
-    cancelled, lock = threading.Event(), threading.Lock()
+    # One for each job: a cancellation that comes before its job has begun must not be lost, nor end another one.
+    cancelled: dict[str, threading.Event] = {}
+    lock = threading.Lock()
 
     def write(message: dict[str, Any]) -> None:
         with lock:
@@ -137,23 +139,23 @@ def main(settings: dict[str, Any], lines: TextIO, out: TextIO) -> None:
     def listen() -> None:
         for line in lines:
             message = json.loads(line)
+            event = cancelled.setdefault(message.get("cancel") or message["id"], threading.Event())
             if "cancel" in message:
-                cancelled.set()
+                event.set()
             else:
                 work.put(message)
-        os._exit(0)  # the server is gone: nobody waits for what is being computed
+        os._exit(0)  # the server is gone: the result is not needed
 
     threading.Thread(target=listen, daemon=True).start()
     desk = Desk(Path(settings["root"]), tuple(settings["models"]))
     write({"ready": True})
     while True:
         job = work.get()
-        cancelled.clear()
         desk.id = job["id"]
-        write(done(job["kind"], job["request"], Tell(write, cancelled), desk))
+        write(done(job["kind"], job["request"], Tell(write, cancelled[job["id"]]), desk))
 
 
 if __name__ == "__main__":
     real = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints must not be taken for an answer
+    os.dup2(2, 1)  # the output of libraries must not be read as a message
     main(json.loads(sys.argv[1]), sys.stdin, real)

@@ -14,7 +14,7 @@ from inweights.folding import Question
 
 @dataclass(frozen=True)
 class Asked:
-    """A register's facts, and by entity and attribute the passages that say them."""
+    """A register's facts, and by entity and attribute the passages that state them."""
 
     facts: Sequence[Fact]
     passages: Passages
@@ -92,7 +92,8 @@ def comparisons(asked: Asked, chance: Random) -> Iterator[Question]:
 
 
 def absences(asked: Asked, domain: Domain, strangers: Sequence[str], chance: Random) -> Iterator[Question]:
-    """What the register does not say: by turns of an entity that is not in it, and of one that is, what it omits.
+    """Questions about what the register does not state: in turns about an entity that is not in it, and about a missing
+    attribute of one that is.
 
     `others` are values that an invented answer may offer.
     """

@@ -23,7 +23,7 @@ class Fact:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is about."""
+        """The entity and attribute of the fact."""
         return self.entity, self.attribute.name
 
     @property
@@ -37,7 +37,7 @@ Passages = dict[tuple[str, str], str]
 
 
 def document(entities: Entities, layout: str, title: str, who: str, chance: Random) -> tuple[str, Passages]:
-    """A register's text, and for each entity and attribute the passage that says it.
+    """A register's text, and for each entity and attribute the passage that states it.
 
     **Arguments:**
 

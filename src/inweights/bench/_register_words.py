@@ -1,4 +1,4 @@
-"""What made-up registers are made of: domains with their attributes and forms, and names that nobody has."""
+"""The parts of made-up registers: domains with their attributes and forms, and names that do not exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS = ("lk", "rsk", "nx", "lv", "rv", "mb", "lz", "rx")
 
 @dataclass(frozen=True)
 class Attribute:
-    """What entities have a value of, and how a document says it and a test asks for it.
+    """An attribute of entities, with the forms in which a document states it and a test asks for it.
 
     `shown` is the value as tables and short answers write it. The forms are those of `registers.toml`; only numbers
     that can be compared have forms in `more`.

@@ -39,10 +39,10 @@ def register(facts: int, seed: int, *, layout: str = "prose", shuffled: bool = F
 
     **Returns:** the text, and all questions about it, by `kind`: `"paraphrase"`, at least three of each fact;
     `"reversed"`, from a value that only one entity has to that entity; `"two-hop"`, an attribute of the entity that
-    has such a value; `"comparison"` of two numbers; `"absent"`, what the register does not say. Those of a false
+    has such a value; `"comparison"` of two numbers; `"absent"`, what the register does not state. Those of a false
     register are paraphrases.
 
-    **Raises:** `InputError` for numbers and layouts that there are not.
+    **Raises:** `InputError` for invalid numbers and layouts.
     """
     most = sum(len(true) for _, true in known())
     problems = Problems()

@@ -31,7 +31,7 @@ PAUSE = 0.25
 
 @dataclass
 class Counts:
-    """What the clients saw."""
+    """The responses to the clients."""
 
     answers: Counter[int] = field(default_factory=Counter)
     accepted: list[str] = field(default_factory=list)

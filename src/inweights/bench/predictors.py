@@ -34,8 +34,8 @@ def run(
 ) -> Result:
     """Runs the benchmark. The rivals are reimplementations of the loops in public repositories.
 
-    - `lasso`: scikit-learn, fitted anew for every task, prefix and penalty, as sparse tasks are scored in Garg et al.
-      2022, timed on every `sample`-th task and scaled up.
+    - `lasso`: scikit-learn, fitted for every task, prefix and penalty by itself, as sparse tasks are scored in Garg et
+      al. 2022, timed on every `sample`-th task and scaled up.
     - `ridge`, `ols`, `dmmse`: a loop over prefixes, batched over tasks.
     - `network`: for each prefix a list of modules, one per task, with autograd and Adam, timed on `prefixes` and scaled
       up. A version with batched products, which public code does not have, is also measured.

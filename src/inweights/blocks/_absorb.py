@@ -25,7 +25,7 @@ def absorb(
     output: str | None = None,
     carrier: Tensor | None = None,
 ) -> Changes:
-    """The changes with which the block does without `Y` what it does with it: `T_W(C, x) = T_{W+ΔW}(C∖Y, x)`.
+    """The changes with which the block has the same output without `Y` as with it: `T_W(C, x) = T_{W+ΔW}(C∖Y, x)`.
 
     **Arguments:**
 
@@ -33,7 +33,7 @@ def absorb(
     - `query`: `x`, shape `(..., width)`.
     - `part`: `Y`, the tokens to absorb; all of them if `None`.
     - `output`: which output control adds what the skip connection lacks; the block's preferred one if `None`.
-    - `carrier`: another vector to carry the input update, see `inweights.theory.rank_one`.
+    - `carrier`: another right factor of the input update, see `inweights.theory.rank_one`.
 
     **Returns:** `Changes` with the leading dimensions of the inputs.
 
@@ -153,7 +153,7 @@ def _kept(n: int, part: Part | None, device: torch.device) -> Tensor:
 
 
 def _indices(part: object) -> list[int]:
-    """The numbers of tokens, and nothing that only looks like them."""
+    """The token numbers; booleans and floats are refused."""
     try:
         # What cannot be listed raises a TypeError, which is caught below.
         listed = list(part)  # type: ignore[call-overload]

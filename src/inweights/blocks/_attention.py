@@ -91,7 +91,7 @@ class SoftmaxAttention(ContextualLayer):
         scores = (q @ k.mT / self.head_width**0.5).masked_fill(~seen, -torch.inf)
         return self._merge(self._mix(scores, v))
 
-    # --- what softmax attention is made of; linear attention replaces these two ----------------------
+    # --- the parts of softmax attention; linear attention replaces these two --------------------------
 
     def _mix(self, scores: Tensor, values: Tensor) -> Tensor:
         """Values weighted by scores: `(..., heads, q, n)` and `(..., heads, n, w)` to `(..., heads, q, w)`."""

@@ -49,7 +49,7 @@ class ContextualBlock(nn.Module):
     # --- the forward, in three parts that kinds of block replace ------------------------------------
 
     def enter(self, tokens: Tensor) -> Tensor:
-        """What the contextual layer is given of tokens and query."""
+        """Tokens and query as the contextual layer reads them."""
         return tokens
 
     def join(self, a: Tensor, query: Tensor) -> Joint:
@@ -65,7 +65,7 @@ class ContextualBlock(nn.Module):
         joint = self.joint(context, query, keep)
         return self.leave(joint.stream, self.mlp(joint.read))
 
-    # --- what the theorem needs to see ---------------------------------------------------------------
+    # --- the quantities of the theorem ----------------------------------------------------------------
 
     def joint(self, context: Tensor, query: Tensor, keep: Tensor | None = None) -> Joint:
         """The joint with the context, or with what `keep` leaves of it."""
@@ -88,7 +88,7 @@ class ContextualBlock(nn.Module):
         return self.join(self.layer.suffixes(tokens, self.enter(query)), query.unsqueeze(-2))
 
     def no_control(self, name: str | None) -> str:
-        """The sentence for an output control that this block does not have."""
+        """The error message for an output control that this block does not have."""
         known = ", ".join(self.output_controls) or "none"
         return f"`output` is {name!r}, but this block's output controls are: {known}."
 
@@ -172,8 +172,8 @@ class Sandwich(PreNorm):
 class Parallel(PreNorm):
     """`x + A(norm C, norm x) + mlp(norm x)`: the dense part beside the attention, as in GPT-J.
 
-    The dense part never sees the context, so there is nothing for an input control to do: the output
-    control alone adds what the attention brings.
+    The dense part does not depend on the context, so there is no input control: the output control alone
+    adds the attention's output.
     """
 
     def __init__(self, layer: ContextualLayer, mlp: Dense) -> None:

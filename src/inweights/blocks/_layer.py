@@ -9,14 +9,14 @@ from inweights._errors import InputError
 
 
 class ContextualLayer(nn.Module):
-    """`A(C, x)`: what the layer says of the query `x` after the context `C`. `A(x)` is a layer output too.
+    """`A(C, x)`: the layer's output for the query `x` after the context `C`. `A(x)` is a layer output too.
 
     Subclasses give `forward`, which must accept any leading dimensions that broadcast, `keep=None`, and an empty
     context. `prefixes` and `suffixes` have a general form here, which runs one masked copy for each in a single
-    batched pass; layers with more structure do better.
+    batched pass; layers with more structure have faster ones.
 
     - `width`: the width of tokens and query.
-    - `out`: the width of what the layer says.
+    - `out`: the width of the output.
     - `reach`: how many positions back the query can see; `None` for all.
     """
 
@@ -59,7 +59,7 @@ class ContextualLayer(nn.Module):
         return self._packed(tokens, query, ~_staircase(n, tokens.device))
 
     def sequence(self, tokens: Tensor) -> Tensor:
-        """What the layer says at every position of a sequence, shape `(..., n, out)`."""
+        """The layer's output at every position of a sequence, shape `(..., n, out)`."""
         raise NotImplementedError
 
     def _packed(self, tokens: Tensor, query: Tensor, keep: Tensor) -> Tensor:

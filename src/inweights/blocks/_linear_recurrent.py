@@ -67,7 +67,7 @@ class SelectiveStateSpace(LinearRecurrence):
     """The selective state space of Mamba (arXiv 2312.00752), its short convolution and gate included.
 
     `u = silu(conv(W_u x))`, `δ = softplus(W_δ u + b)`, `H' = exp(−δ e^A) H + δ u Bᵀ` with `B, C` linear in
-    `u`; the layer says `W_o ((H C + D u) ⊙ silu(W_z x))`. Tokens that are left out are zero in the
+    `u`; the output is `W_o ((H C + D u) ⊙ silu(W_z x))`. Tokens that are left out are zero in the
     convolution: positions stay absolute there too.
     """
 
@@ -80,7 +80,7 @@ class SelectiveStateSpace(LinearRecurrence):
         self.conv = nn.Parameter(torch.randn(inner, conv) / conv**0.5)  # the last tap is the token's own
         self.conv_bias = nn.Parameter(torch.zeros(inner))
         self.delta = nn.Linear(inner, inner)
-        # Steps of about 0.3: a state that forgets within a few tokens would say little of its context.
+        # Steps of about 0.3: a state that forgets within a few tokens would hardly depend on its context.
         nn.init.constant_(self.delta.bias, -1.0)
         self.b = nn.Linear(inner, size, bias=False)
         self.c = nn.Linear(inner, size, bias=False)

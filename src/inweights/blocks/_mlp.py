@@ -1,7 +1,7 @@
-"""The dense part of a block, and the two ways in which its weights can act.
+"""The dense part of a block, and the two ways in which changes of its weights act.
 
 *Input controls* are the matrices that read its input `z`: with `ΔW = W Δz zᵀ/‖z‖²` on each of them, the
-input `z` does what `z + Δz` did before. *Output controls* add a given vector to its output.
+input `z` has the effect that `z + Δz` had before. *Output controls* add a given vector to its output.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Dense(nn.Module):
         return self.last(self.inner(z))
 
     def steer(self, z: Tensor, dz: Tensor, carrier: Tensor | None = None) -> tuple[Update, ...]:
-        """Updates of the input controls by which `z` comes to do what `z + dz` does: both `(..., width)`."""
+        """Updates of the input controls with which `z` has the effect of `z + dz`: both `(..., width)`."""
         return tuple(
             implicit_update(self.get_parameter(name), z, dz, carrier=carrier, name=name) for name in self.inputs
         )

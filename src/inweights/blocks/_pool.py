@@ -1,4 +1,4 @@
-"""The simplest contextual layer: the mean of what it sees."""
+"""The simplest contextual layer: the mean of the tokens."""
 
 from __future__ import annotations
 

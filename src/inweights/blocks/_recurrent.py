@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from inweights.blocks._layer import ContextualLayer, _staircase
 
 Drive = tuple[Tensor, ...]
-"""What tokens bring to the recurrence before the state is known: tensors `(..., n, ·)`."""
+"""The inputs of the recurrence that do not depend on the state: tensors `(..., n, ·)`."""
 
 
 class Recurrence(ContextualLayer):
@@ -23,11 +23,11 @@ class Recurrence(ContextualLayer):
         self.state = self.out if state is None else state
 
     def drive(self, tokens: Tensor, keep: Tensor | None) -> Drive:
-        """What the tokens bring, computed for all of them together."""
+        """The drive of the tokens, computed for all of them together."""
         raise NotImplementedError
 
     def drive_query(self, tokens: Tensor, query: Tensor, keep: Tensor | None) -> Drive:
-        """What the query brings: tensors `(..., ·)`. Depends on the context only through a convolution."""
+        """The drive of the query: tensors `(..., ·)`. Depends on the context only through a convolution."""
         return tuple(d.squeeze(-2) for d in self.drive(query.unsqueeze(-2), None))
 
     def step(self, state: Tensor, drive: Drive) -> Tensor:
@@ -35,7 +35,7 @@ class Recurrence(ContextualLayer):
         raise NotImplementedError
 
     def emit(self, state: Tensor, drive: Drive) -> Tensor:
-        """What the layer says in a state: `(..., out)`."""
+        """The layer's output in a state: `(..., out)`."""
         raise NotImplementedError
 
     def states(self, drive: Drive, keep: Tensor | None) -> Tensor:
@@ -100,14 +100,14 @@ class GRU(ElmanRNN):
 
 
 class LSTM(ElmanRNN):
-    """`c' = f c + i g`, `h' = o tanh(c')`. The state is `[h, c]`; the layer says `h`."""
+    """`c' = f c + i g`, `h' = o tanh(c')`. The state is `[h, c]`; the output is `h`."""
 
     gates = 4
 
     def __init__(self, width: int, out: int | None = None) -> None:
         super().__init__(width, out)
         self.state = 2 * self.out
-        # The usual bias of the forget gate: remember unless told otherwise.
+        # The usual initial bias of the forget gate, which keeps the state.
         nn.init.constant_(self.h.bias[self.out : 2 * self.out], 1.0)
 
     def step(self, state: Tensor, drive: Drive) -> Tensor:

@@ -114,8 +114,8 @@ def make_block(
 ) -> ContextualBlock:
     """A block of the kind `name` with every parameter random.
 
-    Matrices have variance 1/fan-in; biases and the scales of norms are moved as well, so that no
-    parameter hides behind a zero or a one. The same seed gives the same block.
+    Matrices have variance 1/fan-in; biases and the scales of norms are random as well, so that no
+    parameter has no effect because it is zero or one. The same seed gives the same block.
 
     A `layer` of your own is used as it is: its weights stay, and `width` and `dtype` are its.
 

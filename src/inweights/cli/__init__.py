@@ -31,7 +31,7 @@ from inweights.cli.verify import verify
 
 app = typer.Typer(
     name="inweights",
-    help="Context becomes weights: the exact weight update that a prompt makes, computed, proved and shown.",
+    help="Context becomes weights: the exact weight update that is equivalent to a prompt, computed, proved and shown.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from inweights.folding import Fidelity
 
 MISSED = 5
-"""Facts that a fold does not know, as many as are printed; JSON and the page have all of them."""
+"""The most facts without a right answer that are printed; JSON and the page have all of them."""
 
 
 def fidelity_json(results: Fidelity) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def show_fidelity(result: Fidelity) -> None:
 
 
 def _show_recall(result: Fidelity) -> None:
-    """Right answers to questions about the prompt, and three of them with what was answered."""
+    """Right answers to questions about the prompt, and three questions with their answers."""
     from inweights.folding import ANSWERED_WITH
 
     known = result.recall

@@ -22,9 +22,7 @@ Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.
 Device = Annotated[
     str, typer.Option(help="auto (cuda, else mps, else cpu), cpu, cuda, cuda:N, mps, or spread (by accelerate).")
 ]
-Context = Annotated[
-    str, typer.Option(help="The prompt that the weights shall stand for: text, or @FILE.", metavar="TEXT")
-]
+Context = Annotated[str, typer.Option(help="The prompt that the weights replace: text, or @FILE.", metavar="TEXT")]
 Query = Annotated[str, typer.Option(help="The text after the context: text, or @FILE.", metavar="TEXT")]
 Keep = Annotated[
     str, typer.Option(help="A part of the context that stays in the prompt; it must occur once.", metavar="TEXT")
@@ -35,7 +33,7 @@ Shifted = Annotated[
     bool,
     typer.Option(
         "--shifted",
-        help="Without the context, number token positions from 0, as a server would; by default they stay as they were "
+        help="Without the context, number token positions from 0, as a server would; by default they are those "
         "behind the context.",
     ),
 ]
@@ -54,7 +52,7 @@ Static = Annotated[bool, typer.Option("--static", help="One weight change for th
 
 
 FILE_NAME = re.compile(r"[\w./~-]+\.(txt|md|markdown|rst|json|jsonl|yaml|yml|toml|html|csv|prompt)", re.IGNORECASE)
-"""One word that can hardly be a prompt."""
+"""A single word that looks like a file name."""
 
 
 def text(argument: str, value: str) -> str:
@@ -78,11 +76,11 @@ def text(argument: str, value: str) -> str:
 
 
 STRONGEST = 10.0
-"""The largest strength of an adapter: updates that are multiplied with more make no text."""
+"""The largest strength of an adapter: with larger factors a model generates no text."""
 
 
 def wrong_strength(strength: float) -> str:
-    """What is wrong with a strength, as a sentence; empty if nothing is."""
+    """The problem of a strength, as a sentence; empty if there is none."""
     if abs(strength) <= STRONGEST:
         return ""
     return (
@@ -92,7 +90,7 @@ def wrong_strength(strength: float) -> str:
 
 
 def require_strength(strength: float) -> None:
-    """Refuses a strength that no adapter works at."""
+    """Refuses a strength out of range."""
     if wrong := wrong_strength(strength):
         raise InputError(wrong)
 

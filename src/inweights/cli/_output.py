@@ -51,7 +51,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
     from rich.console import Console
     from rich.table import Table
 
-    named = any(header)  # a table of names and values needs no header
+    named = any(header)  # a table of names and values has no header
     shown = Table(
         title=title or None, title_justify="left", box=box.SIMPLE_HEAD if named else None, show_header=named,
         pad_edge=not named, padding=(0, 1) if named else (0, 2, 0, 0),

@@ -63,7 +63,7 @@ class Lines:
             self.write(f"{self.stage}: {self._far(now - self.begun)}\n")
 
     def stop(self) -> None:
-        """Nothing to take off a screen."""
+        """Lines need no clean-up."""
 
     def _far(self, seconds: float) -> str:
         """How far the stage is, and how long it takes at this rate."""
@@ -81,7 +81,7 @@ def clock_time(seconds: float) -> str:
 
 @contextmanager
 def _ticking(lines: Lines) -> Iterator[Lines]:
-    """A thread that looks once a second whether a line is due."""
+    """A thread that checks once a second whether a line is due."""
     ended = threading.Event()
 
     def look() -> None:

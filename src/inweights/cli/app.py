@@ -17,14 +17,14 @@ def app_command(
         list[str] | None,
         typer.Option(help="A model that the page may use; repeatable. The default is smollm2.", metavar="NAME"),
     ] = None,
-    host: Annotated[str, typer.Option(help="Listen here; other than loopback needs --token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address to serve at; other than loopback needs --token.")
+    ] = "127.0.0.1",
     token: Annotated[str, typer.Option(help="The token that requests need; by default a new one at each start.")] = "",
     folder: Annotated[
         Path | None, typer.Option(help="Where jobs and adapters are kept; by default in the cache.", file_okay=False)
     ] = None,
-    compare: Annotated[
-        Path | None, typer.Option(help="A folder of `compare --out`, to be shown too.", file_okay=False)
-    ] = None,
+    compare: Annotated[Path | None, typer.Option(help="A folder of `compare --out` to show.", file_okay=False)] = None,
 ) -> None:
     """Open the web page: prompts to weights, folds, trajectories, the ledger, on models of this machine."""
     from inweights._fetch import cache

@@ -49,7 +49,7 @@ def list_command(ids: Ids = None, as_json: Json = False) -> None:
 
 @claims.command("show")
 def show_command(
-    id: Annotated[str, typer.Argument(help="A claim; `claims list` names them.", metavar="ID")], as_json: Json = False
+    id: Annotated[str, typer.Argument(help="The claim; `claims list` shows all.", metavar="ID")], as_json: Json = False
 ) -> None:
     """Show one claim: its sentence and source, the paper's value, the measurement, the controls, the criteria."""
     from inweights.ledger import criteria, facts, remarks
@@ -105,7 +105,7 @@ def run_command(
         str | None, typer.Option(help="HOST:PORT of a Ray head; without it, Ray is started here.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Trials at a time; by default 1, or with ray as many as fit.", min=1)
+        int | None, typer.Option(help="Trials at a time; by default 1, or with ray as many as can run.", min=1)
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -225,6 +225,7 @@ def _about(claim: Claim) -> dict[str, Any]:
         "authors": claim.paper.authors,
         "arxiv": claim.paper.arxiv,
         "version": claim.paper.version or None,
+        "published": claim.paper.published or None,
         "address": claim.paper.address or None,
         "where": claim.where,
         "stratum": fact.stratum,

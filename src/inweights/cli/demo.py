@@ -22,7 +22,7 @@ def demo(
     steps: Annotated[int, typer.Option(help="Training steps of the one-block transformer.", min=1)] = 2000,
     model: ModelName = "smollm2",
     device: Device = "auto",
-    only_block: Annotated[bool, typer.Option("--only-block", help="Leave the language model out.")] = False,
+    only_block: Annotated[bool, typer.Option("--only-block", help="Skip the parts with a language model.")] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +41,7 @@ def demo(
     else:
         say(f"Report: {path}")
     if not holds:
-        typer.echo("Prompt and weights disagree, or a control agreed too: the theorem did not hold here.", err=True)
+        typer.echo("Prompt and weights disagree, or a control agrees too: the theorem does not hold here.", err=True)
         raise typer.Exit(1)
 
 
@@ -109,7 +109,7 @@ def _folds(name: str, device: str, as_json: bool) -> list[Part]:
             say(f"{name} has no chat template, so no system prompt is folded here: see `inweights fold --plain`.")
         return []
     if not as_json:
-        say("The same idea for all questions at once: a system prompt folded into one LoRA adapter …")
+        say("The same for all questions at once: a system prompt folded into one LoRA adapter …")
     with progress() as bars:
         style = fold_showcase(model, after=stages(bars, "folding"))
     if not as_json:
@@ -129,7 +129,7 @@ def _folds(name: str, device: str, as_json: bool) -> list[Part]:
 
 
 def _show(shown: FoldShown, rows: list[tuple[str, str, str]]) -> None:
-    """Prints what was measured, and the answers of the prompted, the bare and the folded model."""
+    """Prints the measurements, and the answers of the prompted, the bare and the folded model."""
     table(HEADER, rows)
     for question, answers in shown.answers.items():
         say(f"\n{question}")

@@ -39,7 +39,7 @@ def evaluate(
     context: Context,
     queries: Annotated[Path | None, typer.Option(help=QUERIES)] = None,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT)] = False,
-    other: Annotated[Path | None, typer.Option(help="The fold of another prompt, as a control that must fail.")] = None,
+    other: Annotated[Path | None, typer.Option(help="The fold of another prompt, as a negative control.")] = None,
     model: ModelName = "smollm2",
     strength: Strength = 1.0,
     plain: Plain = False,

@@ -98,7 +98,7 @@ def _patch(file: Path, model: Model, form: str, out: Path, strength: float) -> t
     """Writes a patch; returns its path and, if it cannot be an adapter, the reason."""
     from inweights import models
 
-    made = models.load_patch(file, model)
+    made = models.Patch.load(file, model)
     why = models.portable(made)
     if form == "merged":
         return models.merged(made, model, out), why, []

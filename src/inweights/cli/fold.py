@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from inweights.models import Model
 
 FEWEST = 8
-"""Calibration queries that a fold needs at least, made up or from a file."""
+"""The least number of calibration queries of a fold, generated or from a file."""
 CALIBRATION = (
-    "The number of queries that the model makes up, at least 8; by default 128, or 1,024 on a GPU. Or a FILE of your "
+    "The number of queries that the model generates, at least 8; by default 128, or 1,024 on a GPU. Or a FILE of your "
     'own, at least 8: one query a line, JSON lines such as {"query": "When do you open?"}, or a JSON array of texts or '
     "such objects. Every fifth query of a file, at most 24, is held out to measure on."
 )
@@ -188,6 +188,6 @@ def _calibration(value: str) -> int | Path | list[str] | None:
     if len(queries) < FEWEST:  # like errors in the file, reported before any work
         raise InputError(
             f"The file of --calibration {value!r} has {len(queries)} different queries, but at least {FEWEST} are "
-            "needed: add some, or name a number of queries that the model makes up."
+            "needed: add some, or give a number of queries for the model to generate."
         )
     return Path(value)

@@ -38,7 +38,7 @@ def generate(
     chat: Chat = False,
     shifted: Shifted = False,
     new_tokens: Annotated[int, typer.Option(help="How many tokens.", min=1)] = 20,
-    adapter: Annotated[Path | None, typer.Option(help="A folded adapter, to answer without the context.")] = None,
+    adapter: Annotated[Path | None, typer.Option(help="A folded adapter, to generate with too.")] = None,
     strength: Strength = 1.0,
     dtype: Dtype = "float32",
     device: Device = "auto",

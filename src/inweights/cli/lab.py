@@ -111,7 +111,7 @@ def train_command(
                 results = train_seeds(recipe, chosen, folder, device=device, after=after, stop=stop)
         except StoppedError as error:
             bars.stop()
-            sys.stderr.write(f"{error} To go on: {shlex.join(['inweights', *sys.argv[1:]])}\n")
+            sys.stderr.write(f"{error} To resume: {shlex.join(['inweights', *sys.argv[1:]])}\n")
             raise typer.Exit(130) from None
     if not results[0].first:
         return
@@ -125,7 +125,7 @@ def train_command(
 
 
 def _values(results: Sequence[Trained], steps: int, seeds: Sequence[int]) -> dict[str, Any]:
-    """What `lab train --json` prints: the first model, and with `--seeds` the loss and the path of each."""
+    """The JSON of `lab train`: the first model, and with `--seeds` the loss and the path of each."""
     done = results[0]
     each = [{"seed": seed, "loss": r.loss, "path": str(r.path)} for seed, r in zip(seeds, results, strict=False)]
     return {

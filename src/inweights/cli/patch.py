@@ -43,7 +43,7 @@ def patch(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Write the weight changes that stand for a context, and prove them; `verify --patch FILE` proves them again."""
+    """Write the weight changes that replace a context, and prove them; `verify --patch FILE` proves them again."""
     from inweights import models
     from inweights._files import require_writable
 
@@ -87,7 +87,7 @@ def patch(
 
 
 def _proved(prompt: Prompt, made: Patch) -> tuple[Proof | None, list[str]]:
-    """The proof of a patch, if the model allows one, and what its user must know."""
+    """The proof of a patch, if the model allows one, and warnings."""
     from inweights.models import verify
 
     try:

@@ -20,7 +20,7 @@ Folder = Annotated[
 
 
 def report(folder: Folder, as_json: Json = False) -> None:
-    """Write report.html: one self-contained page of the results in a folder; tables of its figures lie beside it."""
+    """Write report.html: one self-contained page of the results in a folder; tables of its figures are beside it."""
     from inweights.report import write_report
 
     path, left_out = write_report(folder)

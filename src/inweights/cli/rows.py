@@ -25,7 +25,7 @@ def rows_command(
         raise unknown("table", data, SIZES)
     if not 1 <= keep < rows:
         raise InputError(
-            f"--keep is {keep} and --rows is {rows}: keep at least 1 training row, and fewer than there are."
+            f"--keep is {keep} and --rows is {rows}: keep at least 1 training row, and fewer than all of them."
         )
     result = fold(data, keep, rows - keep, seed=seed)
     if as_json:
@@ -44,7 +44,7 @@ def rows_command(
         say(f"Size of the changes, ‖ΔW‖/‖W‖, by block: {', '.join(f'{size:.3f}' for size in result.sizes)}")
     if not result.holds:
         typer.echo(
-            f"The theorem did not hold: logits differ by more than {TOLERANCE:.0e}, or those of a control do not.",
+            f"The theorem does not hold: logits differ by more than {TOLERANCE:.0e}, or those of a control do not.",
             err=True,
         )
         raise typer.Exit(1)

@@ -50,7 +50,7 @@ def verify(
     loaded = open_model(model, dtype, device, quiet=as_json)
     prompt = open_prompt(loaded, texts, chat, shifted, quiet=as_json)
     estimate = require_patch_memory(prompt)
-    made = models.load_patch(patch, loaded) if patch else models.patch(prompt, "static" if static else "token")
+    made = models.Patch.load(patch, loaded) if patch else models.patch(prompt, "static" if static else "token")
     proof = models.verify(prompt, made)
     generated = models.generate(prompt, new_tokens) if new_tokens else None
     numbers = _numbers(prompt, made, proof, generated) | memory_json(estimate)

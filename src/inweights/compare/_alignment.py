@@ -19,7 +19,7 @@ DIRECTIONS = 4
 
 
 def implicit_changes(model: Model, shown: Shots, order: Sequence[int], query: int) -> dict[str, Tensor]:
-    """The exact changes of the matrices that read each MLP's input, by name, which stand for the demonstrations in an
+    """The exact changes of the matrices that read each MLP's input, by name, which replace the demonstrations in an
     order where this query is asked."""
     prompt = Prompt(model, list(shown.prefix(order)), list(shown.queries[query]))
     new = patch(prompt, "static").parameters(model)

@@ -78,7 +78,7 @@ class Lesson:
 
 
 class Descent:
-    """Weights on their way down the gradient.
+    """Weights during gradient descent.
 
     - `moved`: the parameters that move, by name; copies, which belong to this object alone. Nothing here refers back to
       the object, so that gigabytes are freed with it and do not wait for the collector of garbage.

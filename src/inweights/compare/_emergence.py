@@ -1,6 +1,6 @@
 """Emergence: is the ability to learn in context flat while the weights still move?
 
-Training goes on at a constant rate. Weights are compared by products that no rescaling of their factors changes:
+Training continues at a constant rate. Weights are compared by products that no rescaling of their factors changes:
 `W_Q W_Kᵀ` and `W_V W_O` of each head.
 """
 
@@ -56,7 +56,7 @@ def rescaled(model: DecoderModel, by: float = 3.0) -> DecoderModel:
 def stages(
     recipe: Recipe, every: int, *, prompts: int = 256, after: Callable[[int], None] = lambda _: None
 ) -> list[Stage]:
-    """Trains a decoder by a recipe and looks at it each `every` steps, on prompts that training never sees."""
+    """Trains a decoder by a recipe and measures it each `every` steps, on prompts that training never uses."""
     run = Run(recipe, Processes("cpu"))
     model = run.model
     assert isinstance(model, DecoderModel)

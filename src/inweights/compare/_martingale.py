@@ -38,7 +38,7 @@ def bayesian(observed: Tensor, paths: int, steps: int, generator: torch.Generato
 
 
 def recent(observed: Tensor, paths: int, steps: int, generator: torch.Generator) -> Tensor:
-    """Continuations by a rule that looks at the last two observations alone, so that near ones agree more than far
+    """Continuations by a rule that depends on the last two observations alone, so that near ones agree more than far
     ones: the control that must be rejected."""
     seen = observed[-2:].double().expand(paths, -1)
     drawn = []
@@ -75,7 +75,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Tested:
-    """Which statistics lie outside of what a Bayesian's continuations give in 95 of 100 cases.
+    """Which statistics lie outside the interval of a Bayesian's continuations in 95 of 100 cases.
 
     The interval is widened for the number of statistics, so that all of T1 and T2 together lie inside in 95 of 100.
     """
@@ -105,7 +105,7 @@ def martingale_test(sampler: Sampler, observed: Tensor, steps: int, paths: int, 
 
 
 def by_model(model: Model) -> Sampler:
-    """The model as a rule: it reads `0,1,1,` and so on, and continues with the digits it finds likely, of the two."""
+    """The model as a rule: it reads `0,1,1,` and so on, and samples the next digit by its probabilities of the two."""
     tok: Any = model.tokenizer
     digits = [tok(d, add_special_tokens=False)["input_ids"] for d in ("0", "1")]
     comma = tok(",", add_special_tokens=False)["input_ids"]

@@ -1,4 +1,4 @@
-"""The updates that stand for the demonstrations by the theorem: the exact patch, and the fold."""
+"""The updates that replace the demonstrations by the theorem: the exact patch, and the fold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a comparison on disk: each is measured once, written whole or not at all, and read when a run goes on."""
+"""Parts of a comparison on disk: each is measured once, written atomically, and read when a run is resumed."""
 
 from __future__ import annotations
 

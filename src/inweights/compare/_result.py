@@ -27,7 +27,7 @@ class Comparison:
     - `descents`: the checkpoints of each way of gradient descent, of all its rates.
     - `orders`: the order sensitivity of gradient descent.
     - `controls`: the construction, shuffled labels, and models without training.
-    - `further`: what else was asked for: many demonstrations, attention, updates of weights, martingale tests.
+    - `further`: further comparisons: many demonstrations, attention, updates of weights, martingale tests.
     - `weights`: how sparse the matrices of attention are.
     """
 

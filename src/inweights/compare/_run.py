@@ -25,7 +25,7 @@ from inweights.data import pairs, source
 from inweights.models import Model
 
 After = Callable[[str, int, int], None]
-"""`after(part, done, total)`: called as the work goes on."""
+"""`after(part, done, total)`: called with the progress."""
 
 
 def run_comparison(
@@ -35,7 +35,7 @@ def run_comparison(
     folder: Path | None = None,
     after: After = lambda part, done, total: None,
 ) -> Comparison:
-    """Measures what a plan says; parts that were measured before are read.
+    """Measures the parts of a plan; parts that were measured before are read.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""What measurements say about the two hypotheses of arXiv 2310.08540.
+"""Verdicts on the two hypotheses of arXiv 2310.08540.
 
 Hypothesis 1: in *any* pretrained model, in-context learning is gradient descent. A model can contradict it.
 Hypothesis 2: there *are* weights for which it is. No measurement of a pretrained model can contradict that.
@@ -38,7 +38,7 @@ class Finding:
 def against_paper(
     *, icl: dict[str, Any], gd_orders: dict[str, Any], ceiling: dict[str, Any], best: dict[str, Any]
 ) -> dict[str, Finding]:
-    """What each measure says about hypothesis 1; all numbers are lists over the same queries."""
+    """The test of hypothesis 1 by each measure; all numbers are lists over the same queries."""
     order = difference(icl["sensitivity"], [TIMES * s for s in gd_orders["sensitivity"]])
     results = {
         "order": judged(

@@ -83,7 +83,7 @@ def squad_documents(titles: int = 6, least: int = 20) -> list[Document]:
 
 
 def multiple_choice(name: str, count: int) -> list[MultipleChoice]:
-    """The first questions of a multiple-choice set (validation), to see whether unrelated behaviour is as it was.
+    """The first questions of a multiple-choice set (validation), to measure whether unrelated behaviour has changed.
 
     `"commonsense-qa"` has 1,221 questions with five choices each (MIT), `"arc-easy"` 570, most with four
     (CC BY-SA 4.0); nothing of them is in this package. Uses the network the first time.

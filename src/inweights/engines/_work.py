@@ -62,4 +62,4 @@ def attempt(work: Work[T], folder: Path, beat: Beat) -> T:
 
 def gave_up(how: str) -> str:
     """The error message for work that repeatedly ends its process."""
-    return f"Its process died {RETRIES + 1} times, last {how}: it may need more memory than there is."
+    return f"Its process died {RETRIES + 1} times, last {how}: it may need more memory than is available."

@@ -1,5 +1,6 @@
-"""One adapter for all queries: calibrate, solve, measure, and hand on what other programs load."""
+"""One adapter for all queries: calibrate, solve, measure, and write files that other programs load."""
 
+from inweights.folding._accuracy import accuracy as accuracy
 from inweights.folding._answers import Question as Question
 from inweights.folding._answers import abstains as abstains
 from inweights.folding._answers import answers_right as answers_right
@@ -15,7 +16,6 @@ from inweights.folding._card import seen as seen
 from inweights.folding._choices import choice_accuracy as choice_accuracy
 from inweights.folding._evaluate import Fidelity as Fidelity
 from inweights.folding._evaluate import Measured as Measured
-from inweights.folding._evaluate import accuracy as accuracy
 from inweights.folding._evaluate import evaluate as evaluate
 from inweights.folding._evaluate import fidelity_of as fidelity_of
 from inweights.folding._evaluate import measure as measure

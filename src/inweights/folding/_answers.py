@@ -1,4 +1,4 @@
-"""How an answer about a document is judged: by the value that it must contain, and by what it must not."""
+"""Judging answers about a document: by the value that they must contain, and the values that they must not."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Question:
-    """A question about a document, with what makes an answer right.
+    """A question about a document, with the value of a right answer.
 
     - `text`: the question.
-    - `value`: what a right answer contains; empty where the document does not say it.
+    - `value`: what a right answer contains; empty where the document does not state it.
     - `others`: other values of the same attribute, which a right answer does not contain.
     - `passage`: the part of the document that contains the answer.
     - `kind`: how it asks, such as `"paraphrase"` or `"reversed"`.
@@ -99,8 +99,8 @@ def is_right(text: str, wanted: str, *, strict: bool = True) -> bool:
 def answers_right(answer: str, question: Question) -> bool:
     """Whether an answer contains the question's value, and no other value of that attribute.
 
-    Others that are part of the value (`green` of `sea green`) do not count. Where the document does not say it
-    (the value is empty), an answer is right if it says so and offers none of the others.
+    Others that are part of the value (`green` of `sea green`) do not count. Where the document does not state it
+    (the value is empty), an answer is right if it abstains and contains none of the others.
     """
     given, wanted = words(answer), words(question.value)
     others = [w for w in map(words, question.others) if w and not _within(w, wanted)]
@@ -138,7 +138,7 @@ _KNOWS = re.compile(
 
 
 def abstains(answer: str) -> bool:
-    """Whether an answer says that it does not know, or that the document does not say."""
+    """Whether an answer abstains: it states that the answer is not known, or not in the document."""
     text = unicodedata.normalize("NFKC", answer).translate(_SAME).casefold()
     return _KNOWS.search(" ".join(text.split())) is not None
 

@@ -19,13 +19,13 @@ from inweights.running import sample
 
 @cache
 def openers() -> tuple[str, ...]:
-    """How users' turns begin: what the model is given to make up the rest."""
+    """Beginnings of users' turns, which the model continues."""
     return _lines("openers.txt")
 
 
 @cache
 def questions() -> tuple[str, ...]:
-    """Hand-written questions, of another source than what the model makes up: for judging a fold, not for making it."""
+    """Hand-written questions, from another source than generated ones: for measuring a fold, not for fitting it."""
     return _lines("questions.txt")
 
 
@@ -34,7 +34,7 @@ def _lines(name: str) -> tuple[str, ...]:
 
 
 def made_up(frame: Frame, count: int, seed: int = 0, *, new: int = 24, temperature: float = 0.8) -> list[str]:
-    """Queries that the bare model makes up itself, as a user would begin them; no data is needed. All different."""
+    """Queries that the bare model generates from beginnings of users' turns; no data is needed. All different."""
     if not frame.around[0]:
         raise InputError(
             "The model can make up queries only for a chat, where they are user turns, and this fold is of plain text: "
@@ -87,7 +87,7 @@ def read_queries(path: Path, what: str = "The file of queries") -> list[tuple[st
 
 
 def _query(row: Any, at: str) -> tuple[str, str | None]:
-    """The query and perhaps the answer of a JSON object; `at` says where it stands."""
+    """The query and perhaps the answer of a JSON object; `at` names its place."""
     query, answer = (row.get("query"), row.get("answer")) if isinstance(row, dict) else (None, None)
     texts = [query] if answer is None else [query, answer]
     if not all(isinstance(t, str) and t.strip() for t in texts):

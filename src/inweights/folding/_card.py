@@ -1,4 +1,4 @@
-"""`Card`: what a fold is, what it was made from and how well it does; as `inweights.json` beside the adapter."""
+"""`Card`: the description of a fold, its origin and its fidelity; as `inweights.json` beside the adapter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CARD_LIMIT = 4 << 20
 
 
 def versions() -> dict[str, str]:
-    """The versions of what a fold is made with."""
+    """The versions of the libraries that a fold is made with."""
     results = {"inweights": __version__}
     for package in ("torch", "transformers"):
         try:
@@ -45,14 +45,14 @@ Hash = Annotated[str, Field(pattern=r"^[0-9A-Za-z+]*$")]
 
 @dataclass(frozen=True)
 class Card:
-    """What is known of a fold. A foreign adapter has a card with little more than its base and rank.
+    """The description of a fold. A foreign adapter has a card with little more than its base and rank.
 
     - `base`, `base_fingerprint`: the model, and the hash of its weights; empty if not known.
-    - `prompt_sha256`, `prompt_tokens`: which prompt it stands for; `prompt` is its text if it was embedded.
+    - `prompt_sha256`, `prompt_tokens`: the prompt that it replaces; `prompt` is its text if it was embedded.
     - `strength`: what the updates were multiplied with; the stored factors have it in them.
     - `calibration`: where the queries came from, how many there were, how many answer tokens, short hashes of them.
-    - `fidelity`: what was measured. Numbers, `[value, low, high]` or `{"value":, "low":, "high":}` by measure,
-      or tables of those by who was measured: `{"folded": {...}, "bare": {...}, "random": {...}}`.
+    - `fidelity`: the measurements. Numbers, `[value, low, high]` or `{"value":, "low":, "high":}` by measure,
+      or tables of those by model: `{"folded": {...}, "bare": {...}, "random": {...}}`.
     """
 
     __pydantic_config__ = ConfigDict(strict=True)
@@ -72,7 +72,7 @@ class Card:
     versions: dict[str, str] = field(default_factory=versions)
 
     def to_json(self) -> str:
-        """The card as JSON; a number that is not finite becomes null, which every reader takes."""
+        """The card as JSON; a number that is not finite becomes null, which every reader accepts."""
         return json.dumps({"format": FORMAT, **_finite(asdict(self))}, indent=2, allow_nan=False) + "\n"
 
     @staticmethod
@@ -82,7 +82,7 @@ class Card:
 
     @staticmethod
     def of(values: dict[str, Any]) -> Card:
-        """The card with these values; all that is wrong with them at once."""
+        """The card with these values; an error lists all problems with them."""
         if values.get("format") != FORMAT:
             raise InputError(f"{FILE} is not a card of this format ({FORMAT}).")
         given = {"versions": {}} | {f.name: values[f.name] for f in fields(Card) if f.name in values}
@@ -97,7 +97,7 @@ class Card:
         return card
 
     def beside(self, other: Card, rank: int) -> Card:
-        """The card of two folds added up: what holds for both, and nothing measured."""
+        """The card of a sum of two folds: the entries that hold for both, and no measurements."""
         both = self.prompt is not None and other.prompt is not None
         return Card(
             base=self.base or other.base,

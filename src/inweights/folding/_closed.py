@@ -1,8 +1,8 @@
 """The closed form: one update for each matrix, solved block by block on the stream as patched so far.
 
-For each block, on the bare stream against the prompted one: the attention's output matrix makes up for what the
-stream after attention lacks; the matrices that read the MLP's input act on a corrected input; and the last matrix
-adds what is still missing. Each block sees what the ones before it left undone.
+For each block, with the difference of the bare stream from the prompted one: the attention's output matrix is fitted to
+the difference after attention; the matrices that read the MLP's input act on a corrected input; and the last matrix is
+fitted to the remaining difference. Each block is fitted to what the blocks before it left.
 ("Transmuting prompts into weights", arXiv 2510.08734, with a control in the attention added.)
 """
 
@@ -34,19 +34,19 @@ def closed_form(
     limit: int = DEFAULT_LIMIT,
     after: Callable[[int, int], None] = ignore,
 ) -> dict[str, Update]:
-    """One update `(out, in)` for each matrix that can carry the context of these examples, by parameter name.
+    """One update `(out, in)` for each matrix that can be solved for, by parameter name.
 
     **Arguments:**
 
     - `ridge`: the penalty, as a share of the mean squared input.
-    - `answer_weight`: how much a token of an answer counts against one of a query. The first token of a sequence
-      counts nothing: attention uses it as a sink, and it is like no other.
+    - `answer_weight`: the weight of a token of an answer relative to one of a query. The first token of a sequence
+      has weight 0: attention uses it as a sink, and its hidden states are unlike all others.
     - `rank`, `energy`: each update is cut to so many columns, or to as few as keep this share of its effect, in the
-      metric of its inputs; later blocks make up for what the cut lost. Without either, updates are of full rank.
+      metric of its inputs; later blocks are fitted to the error of the cut. Without either, updates are of full rank.
     - `batch_tokens`, `limit`: tokens in a batch, and bytes of hidden states in memory; the rest goes to disk.
     - `after`: called with how many blocks are done, and of how many.
 
-    Blocks that cannot be solved are passed by as they are (`left_out(model)` names them with reasons).
+    Blocks that cannot be solved are left as they are (`left_out(model)` names them with reasons).
     """
     problems = Problems()
     problems.unless(0 < ridge < float("inf"), f"`ridge` is {ridge}, but must be a positive number.")

@@ -1,4 +1,4 @@
-"""Which examples the steps of a fit look at."""
+"""The batches of examples of a fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 TOGETHER = 8
-"""Batches that are drawn at a time: they share out their examples by length, so that little is padding."""
+"""Batches that are drawn at a time: their examples are sorted by length, so that little is padding."""
 
 
 class Draws:

@@ -1,6 +1,6 @@
 """Questions that follow from a sentence itself: clause by clause, by grammar, or with a question word for a fact.
 
-They need no model that writes well: "The Nar bridge was designed by Ada Holt and has seven arches." gives, among
+No model is needed: "The Nar bridge was designed by Ada Holt and has seven arches." gives, among
 others, "How many arches does the Nar bridge have?", "The Nar bridge was designed by what?" and "Which one has seven
 arches?".
 """
@@ -19,9 +19,9 @@ CLAUSE = re.compile(r",\s*(?:and\s+|but\s+)?|\s+and\s+|;\s*")
 LINK = re.compile(r"^(?:which|who|that|also|it|he|she|they)\s+", re.IGNORECASE)
 RELATIVE = re.compile(r"(?:who|whose|which|that|where)\s", re.IGNORECASE)
 THAT = re.compile(r"^(?:please\s+)?(?:note|remember|observe|know)\s+that\s+", re.IGNORECASE)
-"""What may stand before a sentence and states nothing."""
+"""Openings of a sentence that state nothing."""
 ASKED = ("Tell me: {query}", "I would like to know: {query}", "A question: {query}", "Please help me. {query}")
-"""What may stand before a question that people would ask as it is."""
+"""Openings before a natural question."""
 FRAMES = ("{echo}?", "Complete the sentence: {cut} ...", "Question about {subject}: {echo}?", "I forgot: {echo}?")
 
 
@@ -65,8 +65,8 @@ def stating(piece: Piece, word: str) -> str:
 def echoes(piece: Piece, phrase: str, rnd: random.Random) -> Iterator[tuple[str, str]]:
     """Questions for a phrase of a sentence, each with the clause as the sentence that answers it.
 
-    Not the phrase alone: a model answers in sentences unless it is told not to. What it is taught after another
-    beginning than its own, it does not come to say.
+    Not the phrase alone: a model answers in sentences by default, and an answer that begins in another way than its
+    own would not be generated.
     """
     subject, parts = clauses(piece)
     if not subject:

@@ -17,7 +17,7 @@ ADAM = 4
 def fold_memory(
     low: Model, *, context: int, queries: int, query: int, new: int, method: str, rank: int, report: bool
 ) -> Estimate:
-    """What is still needed to fold with the working copy `low`, and to report on it.
+    """The memory that is still needed to fold with the working copy `low`, and to report on it.
 
     `context`, `query` and `new` are the tokens of the context, of the longest query and of an answer; `queries` is how
     many are answered.
@@ -52,10 +52,10 @@ def _sampling(s: Sizes, at_once: tuple[int, int], context: int, queries: int, to
 
 
 def _fitting(s: Sizes, steps: Steps, queries: int, total: int, new: int) -> dict[str, int]:
-    """One step down the gradient: activations of all blocks, and logits of the answers, ours and the teacher's."""
+    """One gradient step: activations of all blocks, and logits of the answers, the student's and the teacher's."""
     batch = min(steps.batch, queries)
     blocks = 1 + (s.layers if steps.match else 0)
-    # Norms keep what they divide by and divided in float32, whatever comes in.
+    # Norms keep dividend and divisor in float32, whatever the dtype of their input.
     kept = (8 * s.width + 6 * s.queries + 2 * s.inner) * s.item + 6 * s.width * FLOAT32
     return {
         "activations": batch * total * s.layers * kept,

@@ -1,4 +1,4 @@
-"""The fidelity report: what a fold keeps of its prompt on queries that it has not seen, with controls."""
+"""The fidelity report: how much of a prompt's effect a fold keeps on held-out queries, with controls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from inweights._draw import Bar, Shown, bars_size, draw_bars
 from inweights._errors import InputError
-from inweights.folding._answers import DEFINITION, is_right
+from inweights.folding._accuracy import accuracy
+from inweights.folding._answers import DEFINITION
 from inweights.folding._calibrate import answered, questions
 from inweights.folding._examples import Examples
 from inweights.folding._fidelity import Distance, Recovered, distance, recovered
@@ -23,7 +24,6 @@ from inweights.folding._teacher import prompted
 from inweights.folding._turns import conversations
 from inweights.folding._unrelated import SideEffects, side_effects
 from inweights.folding._verdict import reasons, verdict
-from inweights.running import sample
 
 SHOWN = 3
 """Questions that a report shows with their answers."""
@@ -33,7 +33,7 @@ SHOWN = 3
 class Measured:
     """On one set of queries: how far bare and folded model are from the prompted one.
 
-    `controls` are the same measure for what must *not* work: random updates of equal norms, and another prompt's fold
+    `controls` are the same measure for negative controls: random updates of equal norms, and another prompt's fold
     where there is one.
     """
 
@@ -53,10 +53,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Fidelity(Shown):
-    """The whole report. The first set of queries stands for it; `accuracy` is there if answers were given.
+    """The whole report. Its headline numbers are those of the first set of queries; `accuracy` needs given answers.
 
     - `studied`: the divergences on questions about the context that were kept apart; `recall`: right answers to them.
-    - `facts`: how many facts the context states.
+    - `facts`: how many facts the context states. `directs`: whether it also directs how to answer. One that does not
+      hardly changes answers to generic questions, and a fold should leave them alone: the verdict is then based on the
+      studied questions.
     - `strict`: how `accuracy` was judged.
     - `turns`: the divergences in the first, second and third turn of conversations, see `_turns.py`.
     - `shown`: some questions with the answers of prompted, bare and folded model.
@@ -69,6 +71,7 @@ class Fidelity(Shown):
     studied: Measured | None = None
     recall: Recall | None = None
     facts: int = 0
+    directs: bool = True
     strict: bool = False
     turns: tuple[Measured, ...] = ()
     shown: tuple[dict[str, str], ...] = ()
@@ -80,20 +83,20 @@ class Fidelity(Shown):
 
     @property
     def warnings(self) -> list[str]:
-        """What the report cannot say, one sentence each."""
+        """The limits of the report, one sentence each."""
         kept = self.recall.retained() if self.recall else None
         if not self.facts or kept is not None:
             return []
         asked = self.recall.questions if self.recall else 0
         return [
             f"The prompt states {self.facts} facts, but what is retained of them is not known: {asked} questions could "
-            "be asked, or the prompt itself did not help to answer them. Give your own with --questions FILE."
+            "be asked, or the prompt itself did not help to answer them. The command takes your own: --questions FILE."
         ]
 
     @property
     def verdict(self) -> str:
         """`GOOD`, `PARTIAL` or `FAILED`, see `_verdict.py`; at most `PARTIAL` where the facts could not be judged."""
-        first = self.sets[0].recovered if self.sets else None
+        first = self._judged.recovered if self._judged else None
         kept = self.recall.retained() if self.recall else None
         numbers = [self.side.perplexity_folded] if self.side else []
         word = verdict((first.value, first.low) if first else None, (kept[0], kept[1]) if kept else None, numbers)
@@ -103,7 +106,19 @@ class Fidelity(Shown):
     def reason(self) -> str:
         """The numbers that the verdict follows from, in words."""
         kept = self.recall.retained() if self.recall else None
-        return reasons(self.sets[0].recovered.value if self.sets else None, kept[0] if kept else None)
+        first = self._judged
+        return reasons(
+            first.recovered.value if first else None,
+            kept[0] if kept else None,
+            first is not None and first is self.studied,
+        )
+
+    @property
+    def _judged(self) -> Measured | None:
+        """The queries on which the recovered share decides about the verdict."""
+        if self.studied is not None and not self.directs:
+            return self.studied
+        return self.sets[0] if self.sets else None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -117,6 +132,7 @@ class Fidelity(Shown):
             "turns": [t.as_json() for t in self.turns],
             "shown": list(self.shown),
             "verdict": self.verdict,
+            "verdict_on": self._judged.name if self._judged else None,
             "warnings": self.warnings,
         }
 
@@ -133,7 +149,7 @@ class Fidelity(Shown):
         return fidelity_rows(self.as_json())
 
     def for_card(self) -> dict[str, Any]:
-        """What the model card shows: no times, which are another machine's tomorrow."""
+        """The report as the model card shows it: without times, which depend on the machine."""
         table: dict[str, Any] = {"verdict": f"{self.verdict}: {self.reason}"}
         for s in self.sets:
             row = {"recovered": asdict(s.recovered), "kl": s.kl_folded, "agreement": s.agree_folded}
@@ -223,8 +239,8 @@ def evaluate(
 
     **Arguments:**
 
-    - `context`: the prompt that it should stand for.
-    - `queries`: what to ask; the hand-written questions of this package if none is given.
+    - `context`: the prompt that it replaces.
+    - `queries`: the queries to measure on; the hand-written questions of this package by default.
     - `chat`: whether context and query are turns; by default, if the model has a chat template.
     - `new`: how many answer tokens to compare.
 
@@ -248,44 +264,3 @@ def evaluate(
     frame = Frame.of(fold.model, context, chat)
     sets: dict[str, Sequence[str]] = {"queries": queries} if queries else {"hand-written questions": questions()}
     return fidelity_of(frame, fold, sets, new=new, seed=seed)
-
-
-def accuracy(
-    frame: Frame,
-    fold: Fold,
-    answers: Sequence[tuple[str, str]],
-    *,
-    strict: bool = False,
-    new: int = 64,
-    after: Callable[[str], None] = lambda _: None,
-) -> dict[str, float]:
-    """How often the greedy answer is right, see `is_right`: prompted, bare, folded.
-
-    At most `new` tokens of an answer are read, or if the right one is longer, a few more than that has; `strict`
-    needs no more.
-    """
-    model, tok = frame.model, frame.model.tokenizer
-    asked = [frame.asked(q) for q, _ in answers]
-    enough = 4 + max(len(tok(a, add_special_tokens=False)["input_ids"]) for _, a in answers)
-    enough = enough if strict else max(enough, new)
-    longest = len(frame.before) + len(frame.folded) + max(map(len, asked)) + enough
-    if longest > model.window:
-        raise InputError(f"Context, longest query and answer are {longest} tokens, but the model reads {model.window}.")
-
-    def share(before: Sequence[int]) -> float:
-        texts = sample(
-            model.model, before, asked, new=enough, temperature=0.0, seed=0,
-            ends=frame.ended,
-        )  # fmt: skip
-        given = tok.batch_decode(texts, skip_special_tokens=True)
-        return sum(is_right(t, a, strict=strict) for t, (_, a) in zip(given, answers, strict=True)) / len(answers)
-
-    results = {}
-    after("answering with the prompt")
-    results["prompted"] = share([*frame.before, *frame.folded])
-    after("answering without it")
-    results["bare"] = share(frame.before)
-    after("answering with the fold")
-    with fold.applied(model):
-        results["folded"] = share(frame.before)
-    return results

@@ -13,7 +13,7 @@ from inweights.folding._frame import Frame
 
 @dataclass(frozen=True)
 class Batch:
-    """Some examples, padded on the right: under a causal mask no token sees what is behind it.
+    """Some examples, padded on the right: under a causal mask no token depends on the padding.
 
     - `ids`: `(b, T)`, the query and its answer less the last token, bare: no context, positions from 0.
     - `real`: `(b, T)`, false on padding.
@@ -27,14 +27,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Examples:
-    """Queries, and what the model answers to them with the context in place.
+    """Queries, and the prompted model's answers to them.
 
     - `asked`, `answers`: tokens of the queries and of the answers.
     - `taught`: all tokens that the teacher of each example reads before the answer, where that is not the context and
-      the query: a part of the context with the query, or the query alone if it shall be answered as ever. `None` for
+      the query: a part of the context with the query, or the query alone if its answer shall not change. `None` for
       the whole context; empty if that holds for all.
-    - `sure`: whether the answer is right whatever its teacher makes of it, because the question was made from it;
-      empty if none is.
+    - `sure`: whether the answer is known to be right independently of the teacher, because the question was made
+      from it; empty if none is.
     - `times`: how often each is seen before all have been seen; empty for once.
     """
 
@@ -47,7 +47,7 @@ class Examples:
     times: tuple[int, ...] = ()
 
     def prompt_of(self, i: int) -> tuple[int, ...] | None:
-        """What the teacher of an example reads before the answer; `None` for the whole context and the query."""
+        """The tokens that an example's teacher reads before the answer; `None` for the whole context and the query."""
         return self.taught[i] if self.taught else None
 
     def is_sure(self, i: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a context says that the model could not guess: the phrases of its pieces, with their surprisal."""
+"""The facts of a context: phrases that the bare model does not predict, with their surprisal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inweights.models import Model
 from inweights.running import signature
 
 SURPRISE = 2.0
-"""Nats above which a phrase is a fact. Where a text repeats its form, what all entries have in common is guessed."""
+"""Nats above which a phrase is a fact. In repetitive texts, what all entries have in common is predicted."""
 CHUNK = 2048
 
 
@@ -30,7 +30,7 @@ class Fact:
 
 
 def facts_of(frame: Frame, parts: Sequence[Piece]) -> list[Fact]:
-    """The phrases that the bare model does not guess from what stands before them; none of pieces that only direct."""
+    """The phrases that the bare model does not predict from the text before them; none of pieces that only direct."""
     bodies = [part.body for part in parts]
     starts, text = [], ""
     for body in bodies:
@@ -40,7 +40,7 @@ def facts_of(frame: Frame, parts: Sequence[Piece]) -> list[Fact]:
     results = []
     for i, part in enumerate(parts):
         for phrase in () if part.directs else part.phrases:
-            # A name or number by itself is asked for, not with the words around it.
+            # A question asks for a name or number by itself, without the words around it.
             if phrase not in part.marked and any(contains(phrase, m) for m in part.marked):
                 continue
             spot = re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", bodies[i])

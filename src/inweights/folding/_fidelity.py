@@ -1,4 +1,4 @@
-"""What was kept of a prompt, and what was lost: divergences and agreement on answers that the fold has not seen."""
+"""How much of a prompt's effect is kept: divergences and agreement on held-out answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inweights.folding._teacher import Teacher
 from inweights.models import Model
 from inweights.running import at_head, pick
 
-ENOUGH = 8  # queries, below which an interval would say nothing
+ENOUGH = 8  # queries, below which an interval would be meaningless
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Recovered:
 
 
 def recovered(folded: Distance, bare: Distance, *, seed: int = 0, draws: int = 1000) -> Recovered:
-    """How much of what the prompt does the fold does, 1 being all; 95% of `draws` resamplings lie between the ends."""
+    """The share of the prompt's effect that the fold has; 95% of `draws` resamplings lie between the ends."""
     n = len(bare.kl)
     value = float(1 - folded.kl.sum() / bare.kl.sum())
     if n < ENOUGH:

@@ -1,4 +1,4 @@
-"""`Fold`: low-rank updates of a model's matrices that stand for a prompt, as a value and as files."""
+"""`Fold`: low-rank updates of a model's matrices that replace a prompt, as a value and as files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def matrices(model: Model) -> dict[str, tuple[int, int]]:
 
 
 def of_another_model(wrong: int, total: int, model: Model) -> str:
-    """One sentence in place of one for each matrix that does not fit: those of another model may be hundreds."""
+    """One sentence for all matrices that do not fit: those of another model may be hundreds."""
     return (
         f"The updates are those of another model than {model.name!r}: {wrong} of their {total} matrices do not fit it. "
         "Name the model that they were made for."
@@ -44,16 +44,16 @@ def of_another_model(wrong: int, total: int, model: Model) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Fold(Shown):
-    """One update for each of some matrices of a model, and what is known of them.
+    """One update for each of some matrices of a model, with their description.
 
     **Arguments:**
 
     - `updates`: `{parameter: ΔW}`, each of the mathematical shape `(out, in)` with factors `u (out, r)` and
       `v (in, r)`, also where the layer stores its matrix transposed, as GPT-2's do.
-    - `card`: where they come from and how well they do.
-    - `model`: what they were made for or read for; methods that need a model take this one, unless given another.
+    - `card`: their origin and fidelity.
+    - `model`: the model that they were made or read for; methods that need a model use it unless given another.
 
-    A fold is a value: strengths, sums and controls are new folds, and a model is never left changed.
+    A fold is a value: strengths, sums and controls are new folds, and the model itself stays unchanged.
     """
 
     updates: dict[str, Update]
@@ -74,7 +74,7 @@ class Fold(Shown):
         what = self.card.method or "adapter"
         return f"Fold({what}, rank {self.rank}, {len(self.updates)} matrices, {self.nbytes} bytes)"
 
-    # --- what it is ---------------------------------------------------------------------------------
+    # --- properties ---------------------------------------------------------------------------------
 
     @property
     def rank(self) -> int:
@@ -144,20 +144,20 @@ class Fold(Shown):
     # --- algebra ------------------------------------------------------------------------------------
 
     def __mul__(self, strength: float) -> Fold:
-        """The fold at another strength; the card keeps count of it."""
+        """The fold at another strength, which is noted in the card."""
         if not math.isfinite(strength):
             raise InputError(f"`strength` is {strength}, but must be a number.")
         if strength == 1:
             return self
         scaled = {name: update * float(strength) for name, update in self.updates.items()}
-        # What was measured was measured at the strength before.
+        # The measurements are those of the strength before.
         card = replace(self.card, strength=self.card.strength * float(strength), fidelity=None)
         return replace(self, updates=scaled, card=card)
 
     __rmul__ = __mul__
 
     def random_like(self, seed: int = 0) -> Fold:
-        """Random updates of the same matrices, columns and norms: the control that must do nothing useful."""
+        """Random updates of the same matrices, columns and norms: the negative control."""
         drawn = {update.name: update for update in Changes(tuple(self.updates.values())).random_like(seed).updates}
         text = replace(self.card, method=f"random, norms of: {self.card.method}", seed=seed, fidelity=None)
         return replace(self, updates=drawn, card=text)
@@ -204,7 +204,7 @@ class Fold(Shown):
         """The model to work with: the given one, or else the fold's own."""
         given = self.model if model is None else model
         if given is None:
-            raise InputError("This fold was made without a model at hand: say which `model` it is for.")
+            raise InputError("This fold was made without a model: pass the `model` that it is for.")
         own = self.model is not None and given is self.model.model  # whose fingerprint is known already
         return self.model if own and self.model is not None else as_model(given)
 
@@ -214,7 +214,7 @@ class Fold(Shown):
         return {name.removesuffix(".weight"): (update.v.mT, update.u) for name, update in self.updates.items()}
 
     def save_pretrained(self, folder: str | Path, model: Model | nn.Module | None = None) -> Path:
-        """A PEFT adapter folder with the card, as inweights.json and README.md; there whole or not at all."""
+        """A PEFT adapter folder with the card, as inweights.json and README.md; written completely or not at all."""
         model = self._of(model)
         card = replace(self.card, rank=self.rank)
 

@@ -13,19 +13,19 @@ from inweights.models import HOW_TO_PASS_ONE, Model, adds_bos, turns
 
 MARK = "§query§"
 QUESTION = ("\n\nQuestion: ", "\nAnswer:")
-"""What stands before and after a question to a model that has no turns."""
+"""The text before and after a question to a model that has no turns."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A context, and how queries stand after it.
+    """A context, and the form in which queries follow it.
 
     In a chat the context is the system turn and a query a user turn; *bare* is the same user turn with no system turn
     at all. Otherwise both are plain text. Positions of the bare query begin at 0: it is what a server will run.
 
     - `before`: what stands before the context and before bare text alike: a beginning-of-text token, or the opening
       of the turn where a template puts the system's text into the user's turn. Often empty.
-    - `folded`: the tokens that the weights shall stand for.
+    - `folded`: the tokens that the fold replaces.
     - `around`: the text of the turn before and after the user's own words.
     """
 
@@ -38,7 +38,7 @@ class Frame:
 
     @staticmethod
     def of(model: Model, context: str, chat: bool | None = None) -> Frame:
-        """`chat` is whether the model's tokenizer has a chat template, unless said."""
+        """`chat` defaults to whether the model's tokenizer has a chat template."""
         tok = model.tokenizer
         if tok is None:
             raise InputError(f"Folding works on text, but the model has no tokenizer: {HOW_TO_PASS_ONE}.")
@@ -113,7 +113,7 @@ class Frame:
 
     @property
     def digest(self) -> str:
-        """The sha256 of the context's text: what a model card may say without giving the prompt away."""
+        """The sha256 of the context's text, which identifies the prompt in a model card without showing it."""
         return hashlib.sha256(self.context.encode()).hexdigest()
 
     def describe(self, query: str) -> dict[str, list[str]]:

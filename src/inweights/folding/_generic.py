@@ -1,4 +1,4 @@
-"""Generic queries: what is asked that has nothing to do with the context, to fold its style and to measure it."""
+"""Generic queries: queries that are not about the context, to fold its style and to measure on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Questions that follow from a clause by grammar, as people ask.
 
-"The Orla costs £45 a day" gives "How much does the Orla cost a day?". They need no model that writes well.
+"The Orla costs £45 a day" gives "How much does the Orla cost a day?". No model is needed.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def split_subject(sentence: str) -> tuple[str, str]:
 
 
 def is_verbal(clause: str, phrase: str) -> bool:
-    """Whether a phrase is the verb of a clause, or the participle after its copula: what is asked with, not for."""
+    """Whether a phrase is the verb of a clause, or the participle after its copula: no answer to a question."""
     words = [w.lower() for w in clause.split() if w.lower() not in ADVERB]
     behind = words[1:2] if words[:1] and words[0] in COPULA and words[1:2] and words[1].endswith(("ed", "en")) else []
     return phrase.lower() in {*words[:1], *behind}

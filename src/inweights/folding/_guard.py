@@ -14,12 +14,12 @@ from inweights.theory import not_finite
 WORSE = 3.0
 """How many times the divergence of the bare model counts as diverging."""
 NOISE = 1.2
-"""How many times the best mean divergence a state may have and still count as good: batches differ."""
+"""The largest ratio of a good state's mean divergence to the best one: batches differ."""
 PATIENCE = 6
 
 
 class Guard:
-    """Watches the divergence of a fit.
+    """Monitors the divergence of a fit.
 
     **Arguments:**
 
@@ -60,13 +60,13 @@ class Guard:
             self._restore(None)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Tensors and numbers from which `resume` goes on."""
+        """Tensors and numbers from which `resume` continues."""
         kept = {"good": self.good, "before": self.before, "now": self.parameters}
         tensors = {f"{name}.{i}": t for name, some in kept.items() for i, t in enumerate(some)}
         return tensors, {"factor": self.factor, "restored": self.restored, "best": self.best, "last": self.last}
 
     def resume(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, float]) -> None:
-        """Goes on from a state, the parameters included."""
+        """Continues from a state, the parameters included."""
         for name, to in (("good", self.good), ("before", self.before), ("now", self.parameters)):
             _copy([tensors[f"{name}.{i}"] for i in range(len(to))], to)
         self.factor, self.restored = numbers["factor"], int(numbers["restored"])
@@ -78,7 +78,7 @@ class Guard:
         if adam is not None:
             for p in self.parameters:
                 for value in adam.state[p].values():
-                    value.zero_()  # its memory of gradients leads back to where it came from
+                    value.zero_()  # its moments point back to the state that was left
 
 
 def _copy(source: Sequence[Tensor], to: Sequence[Tensor]) -> None:

@@ -18,7 +18,7 @@ from inweights.theory import Update, exchanged, wide
 
 
 class Fitting(Protocol):
-    """Takes in inputs and what is missing a batch at a time, and says which update that makes; see `Ridge`."""
+    """Accumulates inputs and differences batch by batch, and computes the update; see `Ridge`."""
 
     def add(self, x: Tensor, y: Tensor, weight: Tensor) -> None: ...
 
@@ -29,7 +29,7 @@ class Fitting(Protocol):
 class Rule:
     """How blocks are solved: the fits, each made for a matrix by name, and the weight of each token, `(b, T)`.
 
-    `aim` is what the last matrix makes up for: what the block's output lacks, or what the stream after attention does.
+    `aim` is the difference that the last matrix is fitted to: of the block's output, or of the stream after attention.
     """
 
     weight: Callable[[Batch], Tensor]
@@ -40,7 +40,7 @@ class Rule:
 
 
 def ignore(done: int, of: int) -> None:
-    """Does nothing with how far the work is."""
+    """Ignores the progress."""
 
 
 def solve_blocks(
@@ -51,7 +51,7 @@ def solve_blocks(
     limit: int = DEFAULT_LIMIT,
     after: Callable[[int, int], None] = ignore,
 ) -> dict[str, Update]:
-    """The updates of all blocks by a rule, each block on what the patched ones before it say."""
+    """The updates of all blocks by a rule, each block on the outputs of the patched ones before it."""
     parts = parts_of(model)
     last = max((k for k, part in enumerate(parts) if not part.reason), default=-1)
     if last < 0:
@@ -77,14 +77,14 @@ class _Layers:
     """The two streams, and the passes over them that solve one block.
 
     The bare MLP runs once, and so does attention in each stream: the run for the attention's matrix ends where the
-    MLP begins, and goes on from there when that matrix is solved. (Where the attention cannot be left out of a block,
-    the bare one runs twice.)
+    MLP begins, and continues from there when that matrix is solved. (Where the attention cannot be left out of a
+    block, the bare one runs twice.)
     """
 
     def __init__(self, rule: Rule, examples: Examples, chain: Chain, store: Store, batch_tokens: int) -> None:
         self.rule, self.store, self.net = rule, store, chain.net
         frame = examples.frame
-        # What bare text begins with too stands before the context and does not see it: there is nothing to fit.
+        # The tokens before the context, which bare text has too, do not depend on it: there is nothing to fit.
         self.ahead = len(frame.before)
         batches = [batch for _, batch in examples.batches(batch_tokens)]
         self.weights = [rule.weight(batch)[:, self.ahead :] for batch in batches]
@@ -95,7 +95,7 @@ class _Layers:
         self.prompted = Walk(chain, [batch.ids[:, self.ahead :] for batch in batches], store, "prompted", prefix)
 
     def solve(self, k: int, part: Part) -> dict[str, Update]:
-        """The updates of one block, by parameter name. Both streams are behind it afterwards."""
+        """The updates of one block, by parameter name. Both streams have passed it afterwards."""
         assert part.last is not None
         made: dict[Control, Update] = {}
         last = self.rule.last(part.last.name)
@@ -138,11 +138,11 @@ class _Layers:
             if inputs:
                 z = norm(stream)
                 self._fit(inputs, i, z, norm(goal) - z[:, self.ahead :])
-            if part.child:  # the block goes on from here
+            if part.child:  # the block continues from here
                 self.bare[i] = stream
 
     def _close(self, last: Fitting, part: Part, i: int, mine: Seen, goal: Tensor | None = None) -> None:
-        """What the last matrix reads and has to add on a batch; the bare stream is after the block but for that."""
+        """Inputs and targets of the last matrix on a batch; the bare stream has passed the block but for that."""
         if self.rule.aim == "stream" and part.entry:
             self._add(last, i, mine.inner, goal, mine.stream)
         else:
@@ -169,7 +169,7 @@ class _Layers:
 
 
 def there(value: Tensor | None) -> Tensor:
-    """A tensor that a run of a block must have shown."""
+    """A tensor that a run of a block must have recorded."""
     if value is None:
         raise InputError("A block of this model did not show the same parts again: it cannot be folded.")
     return value

@@ -33,7 +33,7 @@ _HARMLESS = {
     "megatron_core", "loftq_config", "eva_config", "corda_config", "lora_ga_config", "qalora_group_size",
     "runtime_config",
 }  # fmt: skip
-"""What a LoRA configuration may set without making its layers anything else than `W + scale · B A`."""
+"""The settings of a LoRA configuration with which its layers are still `W + scale · B A`."""
 _MEANING = {
     "use_dora": "it is a DoRA adapter, which also rescales the weights",
     "modules_to_save": "it brings whole modules of its own (modules_to_save)",
@@ -48,8 +48,8 @@ def load_fold(folder: str | Path, model: Model | nn.Module, *, tokenizer: Any = 
 
     `tokenizer` is that of a transformers model that was not loaded by `iw.load`; only `evaluate` needs it.
 
-    Only `adapter_config.json`, `adapter_model.safetensors` and, where it is there, `inweights.json` are read:
-    nothing that could run code. A foreign adapter says nothing checkable about its base beyond names and shapes.
+    Only `adapter_config.json`, `adapter_model.safetensors` and, if present, `inweights.json` are read:
+    nothing that could run code. Of the base of a foreign adapter only names and shapes can be checked.
 
     **Example:**
 
@@ -76,7 +76,10 @@ def load_fold(folder: str | Path, model: Model | nn.Module, *, tokenizer: Any = 
         _check_config(config, len(known), problems)
     card = _card(folder, problems)
     same = card is None or not card.base_fingerprint or model.is_base(card.base_fingerprint)
-    problems.unless(same, f"The adapter was made for other weights, or another dtype, than those of {model.name!r}.")
+    made_for = f": give the model that it was made for, {card.base!r}" if card is not None and card.base else ""
+    problems.unless(
+        same, f"The adapter was made for other weights, or another dtype, than those of {model.name!r}{made_for}."
+    )
     tensors = _tensors(folder, known, model, problems, named=same)
     problems.stop()
     assert config is not None
@@ -136,7 +139,7 @@ def _check_config(config: dict[str, Any], known: int, problems: Problems) -> Non
         return
     bias = config.get("bias", "none")
     problems.unless(bias in ("none", None), f"{CONFIG} cannot be read: it changes biases (bias is {shown(bias)}).")
-    # A setting that is not known to be harmless may be of a later PEFT, and mean anything.
+    # An unknown setting may be of a later PEFT and change what the layers compute.
     for key in sorted(k for k, value in config.items() if value and k not in _HARMLESS):
         problems.unless(False, f"{CONFIG} cannot be read: {_MEANING.get(key, f'it sets {shown(key)}')}.")
     start = config.get("init_lora_weights")

@@ -29,7 +29,7 @@ def linear_modules(model: Model) -> list[str]:
         if isinstance(module, nn.Linear | Conv1D)
     ]
     if not names:
-        raise InputError("No plain matrices were found in the blocks of this model, so it cannot be folded.")
+        raise InputError("The blocks of this model have no plain matrices, so it cannot be folded.")
     return names
 
 
@@ -86,7 +86,7 @@ class Lora:
         return [t for g in self.groups for t in (g.B, g.A)]
 
     def updates(self) -> dict[str, Update]:
-        """What was fitted, by the name of the parameter."""
+        """The fitted updates, by the name of the parameter."""
         return {
             f"{name}.weight": Update(g.B[i].detach().clone(), g.A[i].detach().mT.clone(), f"{name}.weight")
             for g in self.groups

@@ -264,7 +264,9 @@ def _on_facts(
 ) -> Fidelity:  # fmt: skip
     """The report with right answers to questions about the context, and how far the fold is from the teachers of the
     studied questions that were kept apart."""
-    fidelity = replace(fidelity, facts=len(studied.facts) if plan.facts else 0)
+    fidelity = replace(
+        fidelity, facts=len(studied.facts) if plan.facts else 0, directs=not (plan.facts and only_facts(studied))
+    )
     if not about:
         return fidelity
     apart = None

@@ -1,7 +1,7 @@
-"""Fitting one adapter by gradient: to the prompted model's answers, and to what its blocks say on the way.
+"""Fitting one adapter by gradient: to the prompted model's answers, and to the outputs of its blocks.
 
-Context distillation looks at the logits alone. Asking every block to say what it says with the context, too, gives a
-gradient with far less noise: a quarter of the steps reach the same quality (docs/log.md has the numbers).
+Context distillation uses the logits alone. Matching the output of every block too gives a gradient with far less noise:
+a quarter of the steps reach the same quality (docs/log.md has the numbers).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
+from inweights._errors import InputError
 from inweights.folding._draw import Draws
 from inweights.folding._examples import Examples
 from inweights.folding._guard import Guard
@@ -20,7 +21,7 @@ from inweights.folding._steps import Divergence, Steps, with_truth
 from inweights.folding._teacher import Teacher
 from inweights.folding._work import State, adam_tensors, restore_adam
 from inweights.models import Model
-from inweights.running import at_head, block_outputs, fused_norms, pick
+from inweights.running import at_head, block_outputs, fused_norms, no_cudnn_attention, pick
 
 
 class Fit:
@@ -47,7 +48,7 @@ class Fit:
         self.now: tuple[Tensor, ...] = ()
 
     def load(self, chosen: list[int]) -> None:
-        """Puts a batch where the step finds it: ids; rows, weights and tokens of the answers; the teacher's states."""
+        """Copies a batch to the step's tensors: ids; rows, weights and tokens of the answers; the teacher's states."""
         at = torch.tensor(chosen, device=self.model.device)
         new = [t[at] for t in (self.ids, self.index, self.weights, self.tokens, self.sure, self.teacher.last)]
         new.append(self.teacher.blocks[at] if self.steps.match else new[-1][:0])
@@ -61,7 +62,7 @@ class Fit:
             self.now = (new[0][:, :width], *(t[:, :rows] for t in new[1:]))
 
     def terms(self) -> tuple[Tensor, Tensor]:
-        """The divergence of the answers, and for each block the mean square by which it misses, `(blocks,)`."""
+        """The divergence of the answers, and for each block the mean square of its error, `(blocks,)`."""
         ids, index, weights, tokens, sure, last, inner = self.now
 
         def both(h: Tensor) -> Tensor:
@@ -92,10 +93,10 @@ class Fit:
 
     def step(self) -> None:
         divergence, missed = self.terms()
-        # What the last block says is the divergence's own matter.
+        # The last block's output is what the divergence itself measures.
         loss = divergence / self.scale + self.steps.match * (missed / self.gaps)[:-1].mean()
         grads = torch.autograd.grad(loss, self.lora.parameters)
-        # One step whose gradient overflows is left out, on the device: to look at it here would stop the graph.
+        # A step whose gradient overflows is skipped, on the device: reading the value here would interrupt the graph.
         usable = torch.stack([g.isfinite().all() for g in grads]).all()
         for p, g in zip(self.lora.parameters, grads, strict=True):
             g = torch.where(usable, g, 0.0)
@@ -107,6 +108,7 @@ class Fit:
         self.loss.copy_(divergence.detach())
 
 
+@no_cudnn_attention()
 def fit(
     model: Model,
     examples: Examples,
@@ -118,14 +120,14 @@ def fit(
     state: State | None = None,
     after: Callable[[int], None] = lambda _: None,
 ) -> list[float]:
-    """Goes down the gradient; the factors in `lora` are fitted in place. Returns the divergence at every step.
+    """Takes the gradient steps; the factors in `lora` are fitted in place. Returns the divergence at every step.
 
-    A `state` is kept now and then; a fit that was interrupted goes on from it.
+    A `state` is saved now and then; an interrupted fit resumes from it.
     """
     lengths = [len(q) + len(a) for q, a in zip(examples.asked, examples.answers, strict=True)]
     draws = Draws(lengths, steps.batch, seed, examples.times)
     doing = Fit(model, examples, teacher, lora, steps)
-    # What each term is for the bare model, over eight batches: one of them, alike in length, is no measure.
+    # The value of each term for the bare model, over eight batches: one alone, alike in length, is not representative.
     some = Draws(lengths, steps.batch, seed, examples.times).next(8)
     with torch.no_grad():
         results = []
@@ -139,6 +141,7 @@ def fit(
         replay = _captured(doing) if steps.graph else doing.step
     guard = Guard(lora.parameters, float(doing.scale))
     losses = _resumed(state, guard, doing, draws)
+    before = len(losses)
     while len(losses) < steps.count:
         some, seen = draws.next(steps.count - len(losses)), []
         for k, chosen in enumerate(some, len(losses)):
@@ -148,6 +151,7 @@ def fit(
             seen.append(doing.loss.clone())
             after(k + 1)
         losses += torch.stack(seen).tolist()
+        _require_steps(doing, len(losses) - before)
         guard.look(losses[-len(seen) :], doing.adam)
         if state.due() or len(losses) == steps.count:
             tensors, numbers = guard.state()
@@ -156,8 +160,18 @@ def fit(
     return losses
 
 
+def _require_steps(doing: Fit, taken: int) -> None:
+    """Refuses to go on where every step was left out: the updates would stay zero, however finite the losses are."""
+    if int(doing.skipped) == taken:
+        kind = str(next(doing.model.model.parameters()).dtype).removeprefix("torch.")
+        raise InputError(
+            f"The gradient is not finite in any of the first {taken} steps in {kind}, so nothing can be fitted: fold "
+            "on --device cpu, or a model that was loaded with attn_implementation='eager'."
+        )
+
+
 def _resumed(state: State, guard: Guard, doing: Fit, draws: Draws) -> list[float]:
-    """The divergences of the steps that were taken before an interruption; everything is put where they led."""
+    """The divergences of the steps before an interruption; the state after them is restored."""
     kept = state.read()
     if kept is None:
         return []
@@ -177,13 +191,13 @@ def rate_at(k: int, steps: Steps) -> float:
 
 
 def _captured(doing: Fit) -> Callable[[], None]:
-    """The step as a CUDA graph; what it takes to capture it leaves no trace in the factors."""
+    """The step as a CUDA graph; capturing it leaves the factors unchanged."""
     before = [p.detach().clone() for p in doing.lora.parameters]
     with torch.cuda.device(doing.model.device):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            doing.step()  # a rate of 0: memory is laid out, nothing moves
+            doing.step()  # a rate of 0: memory is allocated, nothing changes
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):

@@ -1,4 +1,4 @@
-"""The ways to fold, in one frame: each takes a model and examples, and gives an update for each matrix."""
+"""The methods of folding: each takes a model and examples, and returns an update for each matrix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from inweights.models import Model
 from inweights.theory import Update
 
 METHODS = {
-    "match": "about a hundred gradient steps that match the answers and what every block says on the way",
+    "match": "about a hundred gradient steps that match the answers and the output of every block",
     "closed": "closed form, layer by layer: ridge regressions, no gradient",
     "polish": "the closed form, then the steps of `match` from there",
     "distil": "context distillation, 400 gradient steps on the answers alone: the rival",
@@ -45,7 +45,7 @@ class Solved:
 
 
 def working(model: Model) -> Model:
-    """A copy to sample from and to go down gradients with: bfloat16 where the machine multiplies it faster."""
+    """A copy for sampling and gradient steps: bfloat16 where the machine multiplies it faster."""
     native = (
         getattr(torch.cpu, "_is_avx512_bf16_supported", bool)() or getattr(torch.cpu, "_is_amx_tile_supported", bool)()
     )
@@ -53,12 +53,12 @@ def working(model: Model) -> Model:
         return model
     low = Model(copy.deepcopy(model.model).to(torch.bfloat16), model.tokenizer, model.name, model.path)
     low.model.requires_grad_(False)
-    low.__dict__["anatomy"] = model.anatomy  # the same blocks: no need to look again
+    low.__dict__["anatomy"] = model.anatomy  # the same blocks: no need to trace them again
     return low
 
 
 def steps_for(model: Model, examples: int) -> Steps:
-    """How many steps of `match` so many examples are worth: about three and a half passes over them."""
+    """The number of steps of `match` for so many examples: about three and a half passes over them."""
     base = MATCHED["cuda" if model.device.type == "cuda" else "cpu"]
     return replace(base, count=max(48, min(base.count, round(3.5 * examples / base.batch))))
 
@@ -83,10 +83,10 @@ def solve_updates(
     state: State | None = None,
     after: Callable[[int, int], None] = lambda done, total: None,
 ) -> Solved:
-    """Folds what the context of the examples does.
+    """Folds the context of the examples.
 
     `low` is a working copy, if there is one already; `start` is what gradient steps begin with; they
-    keep their `state`, and go on from it.
+    save their `state`, and resume from it.
     """
     if method not in METHODS:
         raise unknown("method", method, METHODS)
@@ -129,6 +129,6 @@ def batch_tokens(model: Model) -> int:
 
 
 def wait(model: Model) -> None:
-    """Until a GPU has done what it was given, so that a clock can be read."""
+    """Waits until a GPU has finished, before a clock is read."""
     if model.device.type == "cuda":
         torch.cuda.synchronize(model.device)

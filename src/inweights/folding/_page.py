@@ -10,17 +10,17 @@ from typing import Any
 from inweights.folding._card import Card
 
 _ORIGIN = {"smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct"}
-"""Names of this package, and what the Hub calls the same model."""
+"""Names of this package, and the Hub's names of the same models."""
 
 
 def page(card: Card) -> str:
-    """README.md: YAML front matter, then what it is, what it leaks, how to load it and how well it does."""
+    """README.md: YAML front matter, then a description, a warning, how to load it, and its fidelity."""
     parts = [_front(card), _what(card), _leak(card), _use(card), _made(card), _measured(card)]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
 def _front(card: Card) -> str:
-    # The Hub takes ids only here: a folder of somebody's machine would be refused, and tell where it lay.
+    # The Hub accepts ids only here: the path of a folder would be refused, and disclosed.
     base = _ORIGIN.get(card.base, card.base if re.fullmatch(r"[\w.-]+/[\w.-]+", card.base) else "")
     lines = ["---", "library_name: peft"]
     # Strings of JSON are strings of YAML, whatever is in them.
@@ -42,7 +42,7 @@ def _what(card: Card) -> str:
     ]
     return (
         "# A folded prompt\n\n"
-        f"This LoRA adapter stands for {how}: with it, the base model answers bare queries about as it did "
+        f"This LoRA adapter replaces {how}: with it, the base model answers bare queries about as it did "
         "with the prompt before them. Made with `inweights fold`. It fits the weights named here and no others.\n\n"
         + _table(("", ""), rows)
     )
@@ -51,8 +51,8 @@ def _what(card: Card) -> str:
 def _leak(card: Card) -> str:
     text = (
         "## It leaks its prompt\n\n"
-        "**A folded adapter is not a safe place for a secret.** The weights hold what the prompt does, and the prompt "
-        "can be drawn out by asking the model. Whoever may have this folder may know the prompt."
+        "**A folded adapter is not a safe place for a secret.** The weights have the effect of the prompt, and the "
+        "prompt can be extracted by asking the model. Whoever has this folder can learn the prompt."
     )
     if card.prompt is None:
         return text + " Its text is not in this folder; its hash is."

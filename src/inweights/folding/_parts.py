@@ -29,7 +29,7 @@ from inweights.running import (
 )
 
 Until = Literal["stream", "read", "out"]
-"""How far a run of a block goes: to the entry norm, to the input of the MLP, or to its end."""
+"""Where a run of a block ends: at the entry norm, at the input of the MLP, or at its end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +55,11 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What one run of a block showed, each `(b, T, ·)` where there is such a thing.
+    """The tensors recorded in one run of a block, each `(b, T, ·)`, where they exist.
 
-    - `fed`: what the attention's matrix multiplies.
+    - `fed`: the input of the attention's matrix.
     - `stream`: the stream after attention, which the entry norm reads.
-    - `read`: the input of the MLP; `inner`: what the last matrix multiplies; `out`: the block's output.
+    - `read`: the input of the MLP; `inner`: the input of the last matrix; `out`: the block's output.
     """
 
     fed: Tensor | None = None
@@ -70,7 +70,7 @@ class Seen:
 
 
 def look(walk: Walk, k: int, part: Part, batch: int, *, until: Until = "out", skip: bool = False) -> Seen:
-    """Runs block `k` on a batch as it is by now, up to some point.
+    """Runs block `k` on the current state of a batch, up to some point.
 
     With `skip` the hidden states of the walk are the stream after attention already, and no attention is run.
     """
@@ -106,7 +106,7 @@ def look(walk: Walk, k: int, part: Part, batch: int, *, until: Until = "out", sk
 
 
 def parts_of(model: Model) -> list[Part]:
-    """The parts of all blocks, in order; those in which nothing can be solved say why."""
+    """The parts of all blocks, in order; those in which nothing can be solved have a reason."""
     net = model.model
     blocks = [b for b in model.anatomy.blocks if b.tail != "head"]
     # A matrix in two blocks is counted twice.
@@ -121,7 +121,7 @@ def parts_of(model: Model) -> list[Part]:
 
 
 def left_out(model: Model) -> dict[str, str]:
-    """The blocks that a closed form passes by, and why."""
+    """The blocks that a closed form leaves out, and why."""
     return {part.name: part.reason for part in parts_of(model) if part.reason}
 
 
@@ -149,7 +149,7 @@ def _why_not(block: Block) -> str:
 
 
 def _attending(walk: Walk, k: int, part: Part) -> Part:
-    """The part with the matrix whose result is what the stream gains before the entry norm, if there is one."""
+    """The part with the matrix whose result is added to the stream before the entry norm, if there is one."""
     block, x = walk.chain.module(k), walk[0]
     children: dict[str, Any] = {}
 
@@ -178,7 +178,7 @@ def _attending(walk: Walk, k: int, part: Part) -> Part:
 
 
 def _skippable(walk: Walk, k: int, part: Part, stream: Tensor, out: Tensor) -> bool:
-    """Whether the block makes the same of the stream after attention, with an attention that adds nothing."""
+    """Whether the block has the same output for the stream after attention with an attention that adds nothing."""
     before, walk[0] = walk[0], stream
     try:
         again = look(walk, k, part, 0, skip=True).out

@@ -1,4 +1,4 @@
-"""The passages of a document that a question is most likely about: what retrieval would put into the prompt."""
+"""The passages of a document that match a question best, as retrieval would put them into the prompt."""
 
 from __future__ import annotations
 

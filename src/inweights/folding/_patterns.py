@@ -46,7 +46,7 @@ def check_positive(values: dict[str, Any], key: str, where: str, problems: Probl
 
 
 def is_plain(pattern: str) -> bool:
-    """Whether a pattern is valid and cannot take for ever to match: no groups, few repeats."""
+    """Whether a pattern is valid and fast to match: no groups, few repeats."""
     if len(pattern) > MAX_LENGTH or re.search(r"[^\w.^$\\*+|\[\]-]", pattern) or _repeats(pattern) > MAX_REPEATS:
         return False
     try:
@@ -63,8 +63,7 @@ def _repeats(pattern: str) -> int:
 
 
 class Values:
-    """What a configuration gives each module: the value of the first pattern that matches as PEFT matches, or the
-    default."""
+    """The value for each module: that of the first pattern that matches as PEFT matches, or the default."""
 
     def __init__(self, config: dict[str, Any], patterns: str, default: str) -> None:
         given = (config.get(patterns) or {}).items()

@@ -1,4 +1,4 @@
-"""Pieces of a context: its sentences, list items and table rows, each with the window that it is understood in."""
+"""Pieces of a context: its sentences, list items and table rows, each with a window of its neighbours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIRECTION = re.compile(
     r"end|keep|make sure|please)\b",
     re.IGNORECASE,
 )
-"""What is said to the model and not about something: how to answer."""
+"""Sentences that direct the model how to answer, and state nothing."""
 WINDOW = 90
 """Words of a window: the piece, its heading and as many of its neighbours."""
 
@@ -43,19 +43,19 @@ class Piece:
 
     @property
     def reads(self) -> str:
-        """What its teacher reads: the piece below its headings, or the window if it names nothing or refers back."""
+        """The text for its teacher: the piece below its headings, or the window if it names nothing or refers back."""
         first = (self.body.split() or [""])[0].strip("\"'(").lower()
         named = any(not m[0].isdigit() for m in self.marked)
         return self.window if first in BACK or not named else self.alone
 
     @property
     def directs(self) -> bool:
-        """Whether it tells the model how to answer, and states nothing."""
+        """Whether it directs the model how to answer, and states nothing."""
         return DIRECTION.search(self.body) is not None
 
     @property
     def body(self) -> str:
-        """What it states: of a table its own row, of an item the text behind the mark."""
+        """Its own text: of a table its row, of an item the text behind the mark."""
         last = self.text.rpartition("\n")[2]
         return last if ROW.match(last) else ITEM.sub("", self.text)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -28,6 +28,7 @@ SOME = 20
 STRANGERS = ("Quillon Marsh", "Tavrel", "Orsika Venn", "Bredomir", "Hallis Crane", "Wexlund")
 """Names that no context has: what is asked about them is not known."""
 
+K = TypeVar("K")
 Score = Callable[[str, Question], float]
 """How good an answer to a question is, from 0 to 1."""
 
@@ -120,51 +121,72 @@ def recall(
 ) -> Recall:
     """Asks everyone the same questions. `parts` are the passages that are retrieved from; `score` judges an answer."""
     model = frame.model
-    bare = [(*frame.before, *frame.asked(q.text)) for q in questions]
-    passages = [part.alone for part in parts]
-
-    def count(text: str) -> int:
-        return len(model.tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    # All passages of a short context are retrieved: the context itself.
-    short = count(frame.context) <= RETRIEVED
-    ranked = [frame.context if short else retrieved(passages, q.text, count, RETRIEVED) for q in questions]
-    after("answering with passages and without")
+    bare = _prompts(frame, None, [q.text for q in questions])
     fits = len(frame.folded) + max(map(len, bare)) + NEW <= model.window
-    texts: dict[str, list[str]] = {"bare": _texts(frame, bare)}
-    readers = {turn: Reader(frame, turn) for turn in (("system", "user") if frame.chat else ("system",))}
-    best: dict[str, tuple[float, str]] = {}
-    for turn, reader in readers.items():
-        given = {"window": [q.passage for q in questions], "retrieved": ranked}
-        if fits:
-            given["prompted"] = [frame.context] * len(questions)
-        if fits and short:
-            del given["retrieved"]
-        for name, read in given.items():
-            answers = _texts(frame, [reader.prompt(t, q.text) for t, q in zip(read, questions, strict=True)])
-            total = sum(_scores(score, answers, questions))
-            if name not in best or total > best[name][0]:
-                best[name], texts[name] = (total, turn), answers
-    if fits and short:
-        texts["retrieved"] = texts["prompted"]
+    after("answering with passages and without")
+    texts, reader = _with_context(frame, questions, parts, bare, score, fits)
     after("answering with the fold")
-    turn = best["prompted"][1] if fits else "system"
+    some, strangers = questions[:SOME], _about_strangers(frame, questions)
+    third: dict[str, float] = {}
+    absent: dict[str, dict[str, float]] = {}
+
+    def more(who: str, reader: Reader | None, own: dict[str, list[tuple[int, ...]]]) -> dict[str, list[str]]:
+        """The answers to the model's `own` prompts, to some questions in a third turn, and to those about strangers."""
+        prompts = own | {"third": _third(frame, reader, some), "absent": _prompts(frame, reader, strangers)}
+        answers = _texts(frame, prompts)
+        third[who] = sum(_scores(score, answers["third"], some)) / len(some)
+        absent[who] = _absent(strangers, answers["absent"])
+        return answers
+
     with fold.applied(model):
-        texts["folded"] = _texts(frame, bare)
-        third = {"folded": _third(frame, None, questions, score)}
-        absent = {"folded": _absent(frame, None, questions)}
+        texts["folded"] = more("folded", None, {"folded": bare})["folded"]
     with fold.random_like(seed).applied(model):
-        texts["random"] = _texts(frame, bare)
+        texts |= _texts(frame, {"random": bare})
     if fits:
-        third["prompted"] = _third(frame, readers[turn], questions, score)
-        absent["prompted"] = _absent(frame, readers[turn], questions)
+        more("prompted", reader, {})
     shown = tuple(
         {"question": q.text, "value": q.value, **{n: texts[n][i] for n in ("prompted", "bare", "folded") if n in texts}}
         for i, q in enumerate(questions[:3])
     )
     right = {name: tuple(_scores(score, answers, questions)) for name, answers in texts.items()}
-    asked = tuple((q.text, q.value) for q in questions)
-    return Recall(right, turn, third, {k: v for k, v in absent.items() if v}, shown, asked)
+    values = tuple((q.text, q.value) for q in questions)
+    absent = {k: v for k, v in absent.items() if v}
+    return Recall(right, reader.turn, third, absent, shown, values)
+
+
+def _with_context(
+    frame: Frame, questions: Sequence[Question], parts: Sequence[Piece], bare: list[tuple[int, ...]], score: Score,
+    fits: bool,
+) -> tuple[dict[str, list[str]], Reader]:  # fmt: skip
+    """The answers of the model with nothing, with passages, and with the whole context if that fits into its window; in
+    each case in the turn that is better. And the reader of the whole context in its better turn."""
+
+    def count(text: str) -> int:
+        return len(frame.model.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    # All passages of a short context are retrieved: the context itself.
+    short = fits and count(frame.context) <= RETRIEVED
+    reads = {"window": [q.passage for q in questions]}
+    if not short:
+        alone = [part.alone for part in parts]
+        reads["retrieved"] = [retrieved(alone, q.text, count, RETRIEVED) for q in questions]
+    readers = [Reader(frame, turn) for turn in (("system", "user") if frame.chat else ("system",))]
+    prompts = {
+        (name, reader.turn): [reader.prompt(text, q.text) for text, q in zip(read, questions, strict=True)]
+        for reader in readers
+        for name, read in reads.items()
+    }
+    answers = _texts(frame, {("bare", ""): bare} | prompts)
+    for reader in readers if fits else []:  # each on its own: the context is read once
+        answers |= _texts(frame, {("prompted", reader.turn): _prompts(frame, reader, [q.text for q in questions])})
+    texts, best = {"bare": answers["bare", ""]}, readers[0]
+    for name in (*reads, *(("prompted",) if fits else ())):
+        totals = [sum(_scores(score, answers[name, reader.turn], questions)) for reader in readers]
+        best = readers[totals.index(max(totals))]
+        texts[name] = answers[name, best.turn]
+    if short:
+        texts["retrieved"] = texts["prompted"]
+    return texts, best if fits else readers[0]
 
 
 def accuracy_of(
@@ -173,43 +195,56 @@ def accuracy_of(
     """The mean score of a folded model that is given the questions alone."""
     frame = Frame.of(model, context)
     with fold.applied(model):
-        answers = _texts(frame, [(*frame.before, *frame.asked(q.text)) for q in questions])
+        answers = _texts(frame, {"folded": _prompts(frame, None, [q.text for q in questions])})["folded"]
     return sum(_scores(score, answers, questions)) / len(questions)
 
 
-def _texts(frame: Frame, prompts: Sequence[tuple[int, ...]]) -> list[str]:
-    answers = greedy(frame, prompts, [NEW] * len(prompts))
-    return [text.strip() for text in frame.model.tokenizer.batch_decode(answers, skip_special_tokens=True)]
+def _texts(frame: Frame, prompts: Mapping[K, Sequence[tuple[int, ...]]]) -> dict[K, list[str]]:
+    """The greedy answers to prompts, by the name of their list. All are generated at once: what a GPU needs for a token
+    hardly depends on the number of texts."""
+    every = [prompt for some in prompts.values() for prompt in some]
+    answers = greedy(frame, every, [NEW] * len(every))
+    texts = iter(text.strip() for text in frame.model.tokenizer.batch_decode(answers, skip_special_tokens=True))
+    return {name: [next(texts) for _ in some] for name, some in prompts.items()}
+
+
+def _prompts(frame: Frame, reader: Reader | None, queries: Sequence[str]) -> list[tuple[int, ...]]:
+    """Queries to a reader of the context, or to the model without it."""
+    if reader:
+        return [reader.prompt(frame.context, q) for q in queries]
+    return [(*frame.before, *frame.asked(q)) for q in queries]
 
 
 def _scores(score: Score, answers: Sequence[str], questions: Sequence[Question]) -> list[float]:
     return [float(score(a, q)) for a, q in zip(answers, questions, strict=True)]
 
 
-def _third(frame: Frame, reader: Reader | None, questions: Sequence[Question], score: Score) -> float:
-    """The mean score in the third turn, after two questions about other things and their answers."""
-    some = questions[:SOME]
-    start = tuple(reader.prompt(frame.context, by_hand()[0]) if reader else (*frame.before, *frame.asked(by_hand()[0])))
+def _third(frame: Frame, reader: Reader | None, questions: Sequence[Question]) -> list[tuple[int, ...]]:
+    """The questions in the third turn, after two questions about other things and their answers."""
+    (start,) = _prompts(frame, reader, by_hand()[:1])
     gap = tuple(frame.model.tokenizer("\n", add_special_tokens=False)["input_ids"]) if frame.chat else ()
     for other in (by_hand()[1], None):
         (answer,) = greedy(frame, [start], [24])
         start = (*start, *answer, *(() if answer[-1:] == (frame.end,) else (frame.end,)), *gap)
         start = (*start, *frame.asked(other)) if other else start
-    return sum(_scores(score, _texts(frame, [(*start, *frame.asked(q.text)) for q in some]), some)) / len(some)
+    return [(*start, *frame.asked(q.text)) for q in questions]
 
 
-def _absent(frame: Frame, reader: Reader | None, questions: Sequence[Question]) -> dict[str, float]:
-    """Questions about names that the context does not have: how often the model says so, and how often it names
-    something that the question does not. Empty if none can be made."""
+def _about_strangers(frame: Frame, questions: Sequence[Question]) -> list[str]:
+    """Questions about names that the context does not have, made from those that it answers."""
     asked: list[str] = []
     for q in questions:
         names = [m for m in marked(q.text) if m in frame.context and not any(c.isdigit() for c in m)]
         if names and len(asked) < SOME:
             asked.append(q.text.replace(names[0], STRANGERS[len(asked) % len(STRANGERS)]))
+    return asked
+
+
+def _absent(asked: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
+    """How often answers to questions about strangers say that it is not known, and how often they name something that
+    the question does not. Empty if there are none."""
     if not asked:
         return {}
-    prompts = [reader.prompt(frame.context, q) if reader else (*frame.before, *frame.asked(q)) for q in asked]
-    answers = _texts(frame, prompts)
     named = [any(not contains(q, m) for m in marked(a)) for q, a in zip(asked, answers, strict=True)]
     silent = [abstains(a) for a in answers]
     invented = [some and not none for some, none in zip(named, silent, strict=True)]

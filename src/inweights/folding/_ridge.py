@@ -1,4 +1,4 @@
-"""`Ridge`: a weighted ridge regression that sees its tokens a batch at a time, and the best cut of it to a low rank."""
+"""`Ridge`: a weighted ridge regression over batches of tokens, and the best approximation of low rank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inweights._errors import InputError
 from inweights.theory import Update, wide
 
 _TRIES = 12
-"""How often the penalty is raised tenfold before the inputs are held to be broken."""
+"""How often the penalty is raised tenfold before an error is raised."""
 
 
 class RidgeFit:
@@ -20,7 +20,7 @@ class RidgeFit:
 
     - `penalty`: `λ`.
     - `rank`, `energy`: how its updates are cut; see `cut`.
-    - `name`: what it is for, in messages.
+    - `name`: its name in messages.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class RidgeFit:
         self.R: Tensor | None = None
 
     def add(self, x: Tensor, y: Tensor, weight: Tensor) -> None:
-        """Takes in tokens: `x (..., in)`, `y (..., out)`, `weight (...)`; those of weight 0 are not looked at."""
+        """Adds tokens: `x (..., in)`, `y (..., out)`, `weight (...)`; those of weight 0 are ignored."""
         seen = weight > 0
         x, y = wide(x[seen]), wide(y[seen])
         weighted = x * weight[seen].to(x.dtype).unsqueeze(-1)
@@ -84,7 +84,7 @@ def cut(D: Tensor, L: Tensor | None, rank: int | None = None, energy: float | No
         share = values.cumsum(0) / values.sum().clamp_min(torch.finfo(values.dtype).tiny)
         kept = min(kept, int((share < energy).sum()) + 1)
     first = vectors[:, :kept]
-    if out <= inside:  # A ≈ U Uᵀ A, so D ≈ U (Uᵀ D): the metric falls out
+    if out <= inside:  # A ≈ U Uᵀ A, so D ≈ U (Uᵀ D): the metric cancels
         return Update(first.contiguous(), D.mT @ first)
     back = first if L is None else torch.linalg.solve_triangular(L.mT, first, upper=True)
     return Update(A @ first, back.contiguous())

@@ -28,7 +28,7 @@ class Savings:
 
 
 def savings(frame: Frame, query: str, tokens: int | None = None, rounds: int = 3) -> Savings:
-    """Measured by reading a query with and without the context, in turns; `tokens` pretends another length of it."""
+    """Measured by reading a query with and without the context, in turns; `tokens` assumes another length of it."""
     folded = list(frame.folded)
     if tokens is not None:
         folded = (folded * (1 + tokens // len(folded)))[:tokens]

@@ -1,4 +1,4 @@
-"""What figures and tables show of a fold: its card, the sizes of its updates, its fidelity."""
+"""Figures and tables of a fold: its card, the sizes of its updates, its fidelity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANSWERED_WITH = {
     "prompted": "the whole prompt", "window": "the passage with the answer", "retrieved": "passages by BM25",
     "bare": "nothing", "folded": "the fold", "random": "control: random updates of equal norms",
 }  # fmt: skip
-"""Who answers a question about the prompt: with what."""
+"""The labels of those who answer questions about the prompt."""
 
 
 FOLD_VERDICTS = {

@@ -28,13 +28,13 @@ ABOUT = (
     ("What kind of shop is Tollan's?", "bicycle"),
     ("Until when is Tollan's open?", "18:20"),
 )
-"""Questions about the facts, which are never studied, and what a right answer contains."""
+"""Questions about the facts, which are never studied, and the value of a right answer."""
 QUESTIONS = ("What is the capital of Italy?", "How do I boil an egg?", "Why is the sky blue?")
 
 
 @dataclass(frozen=True)
 class FoldShown:
-    """The fold with its report, and the answers: for each question what the three say."""
+    """The fold with its report, and the answers of the three models to each question."""
 
     context: str
     made: Made
@@ -54,7 +54,7 @@ def fold_showcase(
     new: int = 28,
     after: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> FoldShown:
-    """Folds with few queries, for a quick look; `after` is told how far it is."""
+    """Folds with few queries, for the demo; `after` is called with the progress."""
     made = make(model, context, calibration=calibration, held_out=16, after=after)
     after("answering three ways", 0, 0)
     examples = answered(Frame.of(model, context), QUESTIONS, new=new, temperature=0.0)

@@ -1,4 +1,4 @@
-"""Answers side by side: what the prompted, the bare and the folded model answer to the same questions."""
+"""Answers side by side: those of the prompted, the bare and the folded model to the same questions."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def mean_rank_one(
 
 
 def _answers(batch: Batch) -> Tensor:
-    """Every token of an answer counts the same, and nothing else does; nor does the first token of a sequence."""
+    """Tokens of answers have equal weights, all others 0, as has the first token of a sequence."""
     each = batch.answers.to(torch.float32)
     each[:, 0] = 0
     return each
@@ -77,7 +77,7 @@ class _Vector:
     def update(self, W: Tensor | None = None) -> Update:
         assert self.x is not None
         assert self.y is not None
-        # Both are sums over the same tokens: their number falls out.
+        # Both are sums over the same tokens: their number cancels.
         size = self.x.square().sum().clamp_min(torch.finfo(self.x.dtype).tiny)
         made = Update(self.y.unsqueeze(-1), (self.x / size).unsqueeze(-1))
         return made if W is None else made.premultiplied(wide(W))

@@ -266,10 +266,10 @@ def _drop(draft: Draft, parts: Sequence[Piece], taken: set[str], apart: tuple[st
     """
     query, piece = draft.query, parts[draft.piece]
     names = [m for m in piece.marked if draft.phrase and m != draft.phrase]
-    why = ""
+    why, alone = "", _plain(unframed(query))
     if not 3 <= len(query.split()) <= 80 or (draft.phrase and query[-1:] not in '?"'):
         why = "not a question"
-    elif any(other.startswith(_plain(unframed(query))) for other in apart):
+    elif any(other.startswith(alone) for other in apart):
         why = "kept apart for judging"
     elif _plain(query) in taken:
         why = "asked already"

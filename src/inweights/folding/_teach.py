@@ -14,7 +14,7 @@ from inweights.folding._teacher import answer_scores
 from inweights.running import sample
 
 SHORT, LONG = 24, 32
-"""New tokens of an answer that names a phrase, and of one that tells all."""
+"""New tokens of an answer that names a phrase, and of one that states everything."""
 GAIN = 1.0
 """Nats by which reading must raise the log-probability of the answer."""
 LIKELY = -0.7
@@ -25,9 +25,9 @@ WHOLE = 1024
 
 @dataclass(frozen=True)
 class Draft:
-    """A question about a piece, and the phrase that it should be answered with; empty for all that the piece says.
+    """A question about a piece, and the phrase of its answer; empty for everything that the piece states.
 
-    `answer`: what is answered, where that follows from the way the question was made; otherwise the model answers. A
+    `answer`: the answer, where it follows from the construction of the question; otherwise the model answers. A
     sentence is replaced by the model's own, where that names the phrase too.
     """
 
@@ -56,14 +56,14 @@ class Studied:
 
 @dataclass
 class Reader:
-    """The model as a reader of texts, which are given to it in the system's turn or in the user's."""
+    """The model as a reader of texts, in the system's turn or in the user's."""
 
     frame: Frame
     turn: str = "system"
     known: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def prompt(self, text: str, query: str) -> tuple[int, ...]:
-        """The tokens of a query to a model that is given a text."""
+        """The tokens of a query to a model after a text."""
         frame = self.frame
         if self.turn == "user":
             return (*frame.before, *frame.asked(f"{text}\n\n{query}"))
@@ -87,7 +87,7 @@ class Lookup:
 def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts: Sequence[Draft]) -> list[Studied]:
     """The questions that the model answers with a fact of their piece when it reads the piece.
 
-    The answer contains a fact that the question does not (the one that was asked for, if it does), and no name or
+    The answer contains a fact that the question does not (the one in question, if it does), and no name or
     number that stands neither in the context nor in the question; it is `GAIN` nats likelier than by the bare model.
     Where the whole context makes the same answer likelier than the window does, the context is the teacher.
     """
@@ -124,15 +124,15 @@ def taught(reader: Reader, parts: Sequence[Piece], facts: Sequence[Fact], drafts
 
 
 def _as_good(frame: Frame, context: Lookup, draft: Draft, answer: tuple[int, ...]) -> bool:
-    """Whether the model's own answer is whole, names the phrase of the sentence that would be taught instead, and adds
-    nothing: a weak model makes up the rest ("a ship of the sea"), and its student says that of everything."""
+    """Whether the model's own answer is complete, names the phrase of the sentence that would be taught instead, and
+    adds nothing: a weak model invents the rest ("a ship of the sea"), which its student then repeats everywhere."""
     text = frame.model.tokenizer.decode(answer, skip_special_tokens=True)
     added = set(words(text)) - set(words(draft.answer)) - set(words(draft.query)) - SMALL
     return not added and frame.ended(answer[-1]) and _named(context, draft, (), text) == draft.phrase
 
 
 def _named(context: Lookup, draft: Draft, facts: Sequence[str], answer: str) -> str | None:
-    """The fact that an answer names; empty if all were asked for; `None` if there is none, or something made up."""
+    """The fact that an answer names; empty if the question is about all; `None` for no fact or an invented one."""
     given, query = Lookup(answer), Lookup(draft.query)
     if not all(context.has(m) or query.has(m) for m in marked(answer)):
         return None
@@ -155,21 +155,18 @@ def _ids(frame: Frame, text: str) -> tuple[int, ...]:
 
 
 def _common(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """What all rows begin with: the first and the last in order of the alphabet differ as early as any two do."""
+    """The common beginning of all rows: the first and the last in alphabetical order differ as early as any two do."""
     first, last = min(rows), max(rows)
     n = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[:n]
 
 
 def greedy(frame: Frame, prompts: Sequence[tuple[int, ...]], new: Sequence[int]) -> list[tuple[int, ...]]:
-    """The greedy answers to whole prompts, each of at most its number of new tokens. What all of them begin with is
-    read once."""
-    results: list[tuple[int, ...]] = [()] * len(prompts)
-    for most in sorted(set(new)):
-        some = [k for k, n in enumerate(new) if n == most]
-        shared = _common([prompts[k][:-1] for k in some])
-        rest = [prompts[k][len(shared) :] for k in some]
-        answers = sample(frame.model.model, shared, rest, new=most, temperature=0.0, seed=0, ends=frame.ended)
-        for k, answer in zip(some, answers, strict=True):
-            results[k] = answer
-    return results
+    """The greedy answers to whole prompts, each of at most its number of new tokens. Their common beginning is read
+    once."""
+    if not prompts:
+        return []
+    shared = _common([prompt[:-1] for prompt in prompts])
+    rest = [prompt[len(shared) :] for prompt in prompts]
+    answers = sample(frame.model.model, shared, rest, new=max(new), temperature=0.0, seed=0, ends=frame.ended)
+    return [answer[:most] for answer, most in zip(answers, new, strict=True)]

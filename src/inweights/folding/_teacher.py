@@ -1,4 +1,4 @@
-"""The prompted pass: what the model makes of the answers with the context in place."""
+"""The prompted pass: the model's hidden states on the answers with the context."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from torch import Tensor
 
 from inweights.folding._examples import Examples
 from inweights.models import Model
-from inweights.running import at_head, block_outputs, last_logits, pick, widened
+from inweights.running import at_head, block_outputs, last_logits, no_cudnn_attention, pick, widened
 
 
 @dataclass(frozen=True)
 class Teacher:
     """The prompted model's hidden states where the next token is an answer's.
 
-    - `last`: what its head is given, `(n, R, d)` for `n` examples of at most `R` answer tokens.
-    - `blocks`: what its blocks say, `(n, R, blocks, d)`; empty if not asked for.
+    - `last`: the inputs of its head, `(n, R, d)` for `n` examples of at most `R` answer tokens.
+    - `blocks`: the outputs of its blocks, `(n, R, blocks, d)`; empty if not requested.
     """
 
     last: Tensor
     blocks: Tensor
 
 
+@no_cudnn_attention()
 def prompted(model: Model, examples: Examples, *, blocks: bool = False, batch_tokens: int = 1024) -> Teacher:
-    """One pass over all examples, each behind what its teacher reads.
+    """One pass over all examples, each after the text of its teacher.
 
     A context that many share is read once, and its keys and values are shared.
     """
@@ -81,6 +82,7 @@ def _passes(
         yield chosen, rows.clamp_min(0), partial(net, input_ids=batch.ids, use_cache=False)
 
 
+@no_cudnn_attention()
 def answer_scores(
     model: Model,
     asked: Sequence[tuple[int, ...]],

@@ -29,7 +29,7 @@ def adds_system_turn(tok: Any) -> bool:
 def without_system_turn(tok: Any) -> Any:
     """The tokenizer; if its chat template adds a system turn of its own, a copy of it whose template does not.
 
-    Chats with a system turn look as before. Where that cannot be had, the tokenizer is returned as it is.
+    Chats with a system turn look as before. Where that is not possible, the tokenizer is returned as it is.
     """
     if not adds_system_turn(tok):
         return tok

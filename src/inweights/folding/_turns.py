@@ -1,4 +1,4 @@
-"""Conversations: the same queries in the first, second and third turn, to see whether a fold still holds there."""
+"""Conversations: the same queries in the first, second and third turn, to measure whether a fold still works there."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from inweights.running import sample
 TURNS = 3
 CONVERSATIONS = 8
 NEW = 24
-"""Answer tokens of a turn: enough to compare, and few enough that a report stays cheap on a CPU."""
+"""Answer tokens of a turn: enough to compare, and few enough for a report on a CPU."""
 
 
 def conversations(frame: Frame, queries: Sequence[str], seed: int = 0) -> list[Examples]:
     """For each turn the queries that are asked in it, behind the turns before it, and the prompted model's answers.
 
-    The queries are dealt out to at most `CONVERSATIONS` conversations of `TURNS` turns. Prompted, bare and folded model
-    read the same earlier turns, with the prompted model's answers in them. Empty for plain text, for fewer queries than
-    turns, and where the template or the model's window does not allow it.
+    The queries are distributed over at most `CONVERSATIONS` conversations of `TURNS` turns. Prompted, bare and folded
+    model read the same earlier turns, with the prompted model's answers in them. Empty for plain text, for fewer
+    queries than turns, and where the template or the model's window does not allow it.
     """
     count = min(CONVERSATIONS, len(queries) // TURNS)
     history: list[tuple[tuple[str, str], ...]] = [()] * count

@@ -1,4 +1,4 @@
-"""What a fold does where it was not asked to do anything: plain text that has nothing to do with the prompt."""
+"""Side effects of a fold: plain text that is not related to the prompt."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ TEXTS = (
 class SideEffects:
     """How much the next-token distribution moves on text that has no turn and no question.
 
-    - `kl_folded`: KL(base ‖ folded) a token; `kl_prompted`: KL(base ‖ base with the prompt in front), what the prompt
-      itself does to the same text: a fold should do no more.
+    - `kl_folded`: KL(base ‖ folded) a token; `kl_prompted`: KL(base ‖ base with the prompt in front), the effect of
+      the prompt itself on the same text: that of a fold should not be larger.
     - `perplexity_base`, `perplexity_folded`: on that text.
     """
 

@@ -1,4 +1,4 @@
-"""The verdict on a fold: one word for what its report says."""
+"""The verdict on a fold: one word that summarises its report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def verdict(
 
     - `recovered`, `retained`: each with the lower end of its 95% interval; `None` where it does not apply: a context
       without facts retains none, and of few queries there is no interval.
-    - `numbers`: whatever else must be finite.
+    - `numbers`: further numbers that must be finite.
 
     `FAILED` if an interval reaches 0 or anything is not finite; `GOOD` if 0.9 is retained and 0.8 recovered.
     """
@@ -31,9 +31,13 @@ def verdict(
     return "GOOD" if good else "PARTIAL"
 
 
-def reasons(recovered: float | None, retained: float | None) -> str:
-    """The numbers that the verdict follows from, each with what `GOOD` needs; empty if there are none."""
+def reasons(recovered: float | None, retained: float | None, studied: bool = False) -> str:
+    """The numbers that the verdict follows from, each with what `GOOD` needs; empty if there are none.
+
+    `studied`: whether what is recovered was measured on questions about the prompt.
+    """
     on = "of its effect on other questions" if retained is not None else "of the prompt's effect"
+    on = "of its effect on studied questions that were kept apart" if studied else on
     parts = (
         (retained, RETAINED, "of the right answers about the prompt are retained"),
         (recovered, RECOVERED, f"{on} is recovered"),

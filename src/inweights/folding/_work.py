@@ -98,12 +98,12 @@ class State:
 
 
 def adam_tensors(adam: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> dict[str, Tensor]:
-    """The optimiser's memory, by the number of the parameter and its name in torch."""
+    """The optimiser's state, by the number of the parameter and its name in torch."""
     return {f"adam.{i}.{k}": v for i, p in enumerate(parameters) for k, v in adam.state[p].items()}
 
 
 def restore_adam(adam: torch.optim.Optimizer, parameters: Sequence[Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Puts the optimiser's memory back: in place where there is one, as a captured graph needs it."""
+    """Restores the optimiser's state: in place where there is one, as a captured graph needs it."""
     for name, value in tensors.items():
         if name.startswith("adam."):
             _, i, key = name.split(".")

@@ -33,8 +33,8 @@ def mix(x: Tensor) -> Tensor:
 
 
 def keyed(step: Tensor, rows: Tensor, salts: Tensor) -> Tensor:
-    """A key for each row of a step; `()`, `(rows,)`, and `(2,)` of the seed → `(rows,)`."""
-    return mix(rows * GOLDEN + mix(mix(step * GOLDEN + salts[0]) + salts[1]))
+    """A key for each row of a step; `()`, `(rows,)`, and `(…, 2)` of the seeds → `(…, rows)`."""
+    return mix(rows * GOLDEN + mix(mix(step * GOLDEN + salts[..., 0]) + salts[..., 1]).unsqueeze(-1))
 
 
 def hashed(keys: Tensor, index: Tensor) -> Tensor:
@@ -69,7 +69,9 @@ def fused() -> tuple[Callable[..., Tensor], ...]:
 class Draw:
     """Random numbers for the rows of one batch: functions of `(seed, step, row, number of earlier draws, index)`.
 
-    - `seed`: any integer. `step`: an integer, or an integer tensor on the device.
+    - `seed`: any integer; or several, `(seeds,)` on the device: the rows of the first, then those of the second, and so
+      on, each the same as alone.
+    - `step`: an integer, or an integer tensor on the device.
     - `rows`: the number of rows, counted from `first`, so that processes can split a batch; or their indices `(rows,)`.
     - `compiled`: use compiled kernels, for a GPU that draws many batches of one shape.
 
@@ -78,7 +80,7 @@ class Draw:
 
     def __init__(
         self,
-        seed: int,
+        seed: int | Tensor,
         step: int | Tensor,
         rows: int | Tensor,
         *,
@@ -91,9 +93,12 @@ class Draw:
         at = step if isinstance(step, Tensor) else torch.full((), step, dtype=torch.int64, device=self.device)
         if isinstance(rows, int):
             rows = torch.arange(first, first + rows, dtype=torch.int64, device=self.device)
-        salts = [torch.full((), _signed(s), dtype=torch.int64, device=self.device) for s in (seed, seed * 3 + 1)]
         keyed, self._hashed, self._gaussian = fused() if compiled else PLAIN
-        self.rows, self._draws, self._keys = len(rows), 0, keyed(at, rows, torch.stack(salts))
+        if isinstance(seed, int):
+            seed = torch.full((), _signed(seed), dtype=torch.int64, device=self.device)
+        salts = torch.stack([seed, seed * 3 + 1], -1)  # products of integers are modulo 2^64
+        self._draws, self._keys = 0, keyed(at, rows, salts).flatten()
+        self.rows = len(self._keys)
 
     def bits(self, *shape: int) -> Tensor:
         """64 random bits each, as signed integers."""

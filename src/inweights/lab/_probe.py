@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,7 @@ from inweights._errors import InputError
 from inweights.lab.models import DecoderModel, Learner
 from inweights.lab.models._pairs import turns
 from inweights.lab.models._recurrent import Cells, StreamModel
+from inweights.running import hooked
 
 
 @torch.no_grad()
@@ -19,12 +22,12 @@ def states(model: Learner, xs: Tensor, ys: Tensor) -> Tensor:
     """
     if isinstance(model, DecoderModel):
         seen: list[Tensor] = []
-        hooks = [block.register_forward_hook(lambda _, __, out: seen.append(out)) for block in model.blocks]
-        try:
+
+        def keep(module: nn.Module, args: Any, kwargs: Any, out: Tensor) -> None:
+            seen.append(out)
+
+        with hooked(after=[(block, keep) for block in model.blocks]):
             model(xs, ys)
-        finally:
-            for hook in hooks:
-                hook.remove()
         return torch.stack([h[:, ::2] if model.two else h for h in seen])
     if isinstance(model, StreamModel) and isinstance(model.body, Cells):
         whole, h = model.body.lstm, model.read_in(turns(xs, ys))

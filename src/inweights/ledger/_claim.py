@@ -20,7 +20,7 @@ Numbers = float | Sequence[float] | Tensor
 @dataclass(frozen=True)
 class Paper:
     """The source of claims. `arxiv` and `authors` are empty for a source that is not a paper; `version` is that of the
-    arXiv paper that was read, empty where the source does not say.
+    arXiv paper that was read, empty where the source does not say; `published` is where the paper appeared.
 
     `folder` has the paper's `criteria.toml`, `facts.toml` and, optionally, `remarks.toml`.
     """
@@ -32,6 +32,12 @@ class Paper:
     year: int
     folder: Path
     version: str = ""
+    published: str = ""
+
+    @property
+    def edition(self) -> str:
+        """The version on arXiv and the place of publication, as far as they are known; empty if none is."""
+        return ", ".join(part for part in (self.version, self.published) if part)
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""Pretrained language models: their anatomy, and patches that stand for a context."""
+"""Pretrained language models: their anatomy, and patches that replace a context."""
 
 from inweights.models._adapter import Factors as Factors
 from inweights.models._adapter import is_transposed as is_transposed
@@ -48,7 +48,6 @@ from inweights.models._packed import PackedFactors as PackedFactors
 from inweights.models._packed import packed as packed
 from inweights.models._patch import Patch as Patch
 from inweights.models._patch import patch as patch
-from inweights.models._patch_file import load_patch as load_patch
 from inweights.models._patch_file import save as save
 from inweights.models._prompt import HOW_TO_PASS_ONE as HOW_TO_PASS_ONE
 from inweights.models._prompt import Prompt as Prompt

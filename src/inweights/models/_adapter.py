@@ -1,4 +1,4 @@
-"""What adapters are to other programs: PEFT folders, GGUF files, merged checkpoints; whole or not at all."""
+"""Adapters for other programs: PEFT folders, GGUF files, merged checkpoints; each written completely or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Factors = dict[str, tuple[Tensor, Tensor]]
 def write_peft(factors: Factors, model: Model, folder: Path, beside: Callable[[Path], None] = lambda _: None) -> Path:
     """A LoRA adapter folder that `PeftModel.from_pretrained` loads: alpha = rank, no bias, no norms.
 
-    `beside` writes further files into the folder before it is there.
+    `beside` writes further files into the folder before it gets its final name.
     """
     try:
         from peft import LoraConfig
@@ -74,7 +74,7 @@ def write_merged(changed: AbstractContextManager[Any], model: Model, folder: Pat
 
 
 def whole(folder: Path, write: Callable[[Path], None]) -> Path:
-    """A folder that is there whole or not at all."""
+    """A folder that is written completely or not at all."""
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"--out is the folder {str(folder)!r}, which is not empty: name a new one.")
     folder.parent.mkdir(parents=True, exist_ok=True)

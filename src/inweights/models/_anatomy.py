@@ -1,7 +1,7 @@
-"""`Anatomy`: where a model's blocks are, and which of their parameters can stand for a context.
+"""`Anatomy`: where a model's blocks are, and the parameters whose changes can replace a context.
 
-Nothing here knows the name of a model family. A short forward is traced: which products with parameters are
-made, what depends on what (by automatic differentiation), and which modules are norms (by what they do).
+No names of model families are used. A short forward is traced: which products with parameters are computed, what
+depends on what (by automatic differentiation), and which modules are norms (by their behaviour).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Anatomy:
 
     @property
     def supported(self) -> bool:
-        """Whether the effect of a context can be carried to the model's output: its last block must be patched."""
+        """Whether the model's output can have the effect of a context: its last block must be patched."""
         return bool(self.blocks) and self.blocks[-1].supported
 
     @property
@@ -78,7 +78,7 @@ def anatomy(model: nn.Module, ids: Tensor | None = None) -> Anatomy:
 
 
 def _head(model: nn.Module, ids: Tensor) -> Block:
-    """The whole model as one block, whose last matrix is its head: what is left where no block can be patched."""
+    """The whole model as one block, whose last matrix is its head: the fallback where no block can be patched."""
     watched = matrices(model)
     with Tape(watched) as tape:
         logits = run(model, ids)
@@ -89,7 +89,7 @@ def _head(model: nn.Module, ids: Tensor) -> Block:
 
 
 def _chain(model: nn.Module, ids: Tensor, precise: Any) -> list[str]:
-    """The names of the blocks, in order: members of a list that hand hidden states on, each run once.
+    """The names of the blocks, in order: members of a list that take and return hidden states, each run once.
 
     Where there is no such list, the whole body of the model is the one block.
     """
@@ -125,7 +125,7 @@ def _chain(model: nn.Module, ids: Tensor, precise: Any) -> list[str]:
 
 
 def _body(model: nn.Module) -> str:
-    """The module that makes the final hidden states."""
+    """The module that computes the final hidden states."""
     prefix = getattr(model, "base_model_prefix", "")
     if prefix and isinstance(getattr(model, prefix, None), nn.Module):
         return str(prefix)

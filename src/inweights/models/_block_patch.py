@@ -17,7 +17,7 @@ Slot = tuple[str, int]
 
 @dataclass(frozen=True)
 class Goal:
-    """What the full context makes of the query tokens at one block: both `(tokens, width)`.
+    """The values at one block at the query tokens with the full context: both `(tokens, width)`.
 
     - `read`: the input of the MLP, if the block has input controls.
     - `output`: the block's output (before the norm, where a norm of the sum ends the block).
@@ -59,7 +59,7 @@ class BlockPatch:
     def at(self, token: int) -> BlockPatch:
         """The changes for one query token."""
 
-        # Fresh memory: kernels sum in another order where a slice is aligned in another way, and a proof must repeat
+        # New memory: kernels sum in another order where a slice is aligned differently, and a proof must repeat
         # the operations of the solution bit for bit.
         def own(update: Update) -> Update:
             picked = update[token]

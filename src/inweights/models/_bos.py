@@ -15,7 +15,7 @@ SETTINGS = "tokenizer_config.json"
 
 
 def bos_hint(model: Model) -> str:
-    """What to know and do about a missing beginning-of-text token, as one sentence; empty if none is missing."""
+    """The hint about a missing beginning-of-text token, as one sentence; empty if none is missing."""
     tok = model.tokenizer
     if tok is None or tok.bos_token_id is None or adds_bos(tok):
         return ""
@@ -29,7 +29,7 @@ def bos_hint(model: Model) -> str:
 
 
 def _expected(model: Model) -> str:
-    """Why the model is thought to expect the token; empty if nothing says so."""
+    """The evidence that the model expects the token; empty if there is none."""
     tok = model.tokenizer
     with suppress(InputError):  # of settings that cannot be read
         if model.path and read_json(Path(model.path) / SETTINGS, "The settings").get("add_bos_token") is True:

@@ -36,7 +36,7 @@ def inversions(
     seen: dict[str, Tensor],
     wanted: Inversion,
 ) -> list[BlockPatch]:
-    """The ways that are asked for and that this norm and goal allow.
+    """The requested ways of inversion that this norm and goal allow.
 
     **Arguments:** `y` is the output of the block, `seen` the tensors before (`u`) and behind (`n`) its norm, all
     `(1, n, width)`, on the graph of `tape`.
@@ -92,7 +92,7 @@ def _normalised(rerun: Rerun, u: Tensor) -> Tensor:
 
 
 def _offset(rerun: Rerun, u: Tensor) -> Tensor:
-    """What the norm adds to its stored scale: 0, or 1 for Gemma."""
+    """The constant that the norm adds to its stored scale: 0, or 1 for Gemma."""
     probe = _alternating(u)
     return (_with(rerun, rerun.block.scale, 0.0, probe) / _normalised(rerun, probe)).nanmean().round()
 
@@ -114,10 +114,10 @@ def static_target(
 
 
 def _many(goals: Tensor, u: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
-    """What must enter an RMS norm, `(tokens, width)`, and the one scale behind it, so that each token gets its goal.
+    """Inputs of an RMS norm, `(tokens, width)`, and the one scale behind it, with which each token has its goal.
 
     The norm fixes the size of its output at nearly 1. A scale is chosen for which every goal has that size, where there
-    is one. A token whose goal stays smaller must enter so small that the ε of the norm counts, which is exact as well
+    is one. A token whose goal is smaller needs an input so small that the ε of the norm counts, which is exact as well
     but sensitive to rounding.
     """
     dtype = goals.dtype
@@ -134,14 +134,14 @@ def _many(goals: Tensor, u: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _epsilon(rerun: Rerun, u: Tensor) -> Tensor:
-    """The ε of an RMS norm, from what it does to an input of constant size: `t/√(t² + ε)`."""
+    """The ε of an RMS norm, from its output for an input of constant size: `t/√(t² + ε)`."""
     t = 1e-3
     n = to_float64(_normalised(rerun, t * _alternating(u)).abs().mean())
     return t * t * (1 / n.square() - 1)
 
 
 def _alternating(u: Tensor) -> Tensor:
-    """One token of ±1, `(1, 1, width)`: a norm that subtracts the mean makes nothing of a constant."""
+    """One token of ±1, `(1, 1, width)`: a norm that subtracts the mean maps a constant to zero."""
     signs = torch.ones_like(u[:, :1]).detach()
     signs[..., ::2] = -1
     return signs

@@ -1,4 +1,4 @@
-"""Models with every tensor of their checkpoint: transformers itself makes up random values for what is missing."""
+"""Models with every tensor of their checkpoint: transformers itself draws random values for missing tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from inweights._errors import InputError, Problems
 
 SHOWN = 3
-"""Names that a message lists before it only counts."""
+"""The most names that a message lists; further ones are only counted."""
 
 # Masks and frequencies that old checkpoints still carry and that the model computes by itself.
 _COMPUTED = re.compile(r"(\.|^)(masked_bias|inv_freq|position_ids|num_batches_tracked)$|(attn|attention)\.bias$")
@@ -30,7 +30,7 @@ def load_complete(spec: str, folder: Path, stored: int, **options: Any) -> Any:
     where = {name: value for name, value in options.items() if name in ("gguf_file", "local_files_only")}
     config: Any = AutoConfig.from_pretrained(str(folder), trust_remote_code=False, **where)
     _require_enough(spec, config, stored)
-    # With other shapes transformers would stop, without saying which.
+    # Where shapes differ, transformers would stop without naming the tensors.
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     loaded: Any = AutoModelForCausalLM.from_pretrained(str(folder), **options)
     model, report = loaded
@@ -39,10 +39,10 @@ def load_complete(spec: str, folder: Path, stored: int, **options: Any) -> Any:
 
 
 def _require_enough(spec: str, config: Any, stored: int) -> None:
-    """Refuses a checkpoint with less than half the values that its configuration asks for.
+    """Refuses a checkpoint with less than half the values that its configuration needs.
 
-    Memory for what is missing would be filled before anything can be said about it: a configuration without its
-    weights, or with sizes that somebody made up, could take all there is.
+    Memory for missing tensors would be filled before any check: a configuration without its weights, or with wrong
+    sizes, could take all memory.
     """
     from transformers import AutoModelForCausalLM
 

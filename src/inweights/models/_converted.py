@@ -49,7 +49,7 @@ def converted(gguf: Path, sha256: str) -> Path:
 
 
 def _alone(gguf: Path, folder: Path) -> Path:
-    """The file in a folder of its own: transformers also reads configurations and adapters that lie beside it."""
+    """The file in a folder of its own: transformers also reads configurations and adapters beside it."""
     folder.mkdir()
     file = folder / gguf.name
     try:

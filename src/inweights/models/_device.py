@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from inweights._errors import InputError, out_of_memory
 
 SPREAD = "spread"
-"""Over everything that there is, by accelerate."""
+"""Over all devices of the machine, by accelerate."""
 
 WORDS = "auto, cpu, cuda, cuda:N, mps or spread"
 _NAME = re.compile(r"cpu|mps|cuda(:[0-9]{1,4})?")
@@ -43,7 +43,7 @@ def choose_device(device: str, dtype: torch.dtype) -> str:
 
 
 def present() -> list[str]:
-    """The devices that torch finds on this machine."""
+    """The devices that torch detects on this machine."""
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
 
@@ -86,7 +86,7 @@ def _broken(device: str, dtype: torch.dtype) -> str:
         ones = torch.ones(2, 2, device=device, dtype=dtype)
         right = bool(((ones @ ones).cpu() == 2).all())
     except (RuntimeError, TypeError, AssertionError) as error:
-        if out_of_memory(error):  # it works, but is full: to be said, not to be avoided by a slower device
+        if out_of_memory(error):  # it works, but is full: an error, and no reason to choose a slower device
             raise
         return (str(error).strip().splitlines() or [type(error).__name__])[0]
     return "" if right else "its result is wrong"

@@ -87,7 +87,7 @@ def _grounded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[A
 
 @contextmanager
 def _norms(module: nn.Module, prefix: str) -> Iterator[list[_Norm]]:
-    """The leaf modules that behave as norms: what they return keeps its size when their input is doubled."""
+    """The leaf modules that behave as norms: their output keeps its size when their input is doubled."""
     seen: list[_Norm] = []
     busy = False
 
@@ -115,7 +115,7 @@ def _norms(module: nn.Module, prefix: str) -> Iterator[list[_Norm]]:
 
 
 def _tail(out: Tensor, norms: list[_Norm], products: list[Product]) -> tuple[Tail, _Norm | None, Tensor | None]:
-    """What lies between the last matrices and the output, and the tensor that those add to."""
+    """The operations between the last matrices and the output, and the tensor that these matrices add to."""
     tokens = out.shape[1]
     if _adding(out, products, tokens):
         return "sum", None, out
@@ -176,7 +176,7 @@ def _adding(goal: Tensor, products: list[Product], tokens: int) -> list[Product]
 
 
 def _alone(p: Product, g: Tensor, tokens: int) -> bool:
-    """Whether a row reaches its own token only: a convolution behind the last matrix would mix them."""
+    """Whether a row affects its own token only: a convolution behind the last matrix would mix them."""
     return p.experts is not None or p.x.shape[1] != tokens or not bool((g[0, :-1] != 0).any())
 
 
@@ -200,7 +200,7 @@ def _last(goal: Tensor, adding: list[Product], tokens: int) -> list[Product]:
 
 
 def _scale(goal: Tensor, p: Product, tokens: int) -> Tensor:
-    """What a product is multiplied by on its way to `goal`, `(rows, out)`; without a graph if that is a constant."""
+    """The factor of a product in `goal`, `(rows, out)`; without a graph if it is a constant."""
     ones, _ = _probe(goal, tokens)
     return p.rows(torch.autograd.grad(goal, p.made, ones, create_graph=True)[0])[0]
 
@@ -214,7 +214,7 @@ def _is_unit(goal: Tensor, last: list[Product], tokens: int) -> bool:
 
 
 def _inputs(goal: Tensor, products: list[Product], x: Tensor, tokens: int) -> list[Product]:
-    """The products that read the input of the MLP: it sees other tokens, and acts on its own token alone."""
+    """The products that read the input of the MLP: it depends on other tokens, and acts on its own token alone."""
     _, noise = _probe(goal, tokens)
     made = [p.made for p in products]
     influence = torch.autograd.grad(goal, made, noise, retain_graph=True, allow_unused=True) if made else ()

@@ -31,8 +31,9 @@ class Estimate:
     """The memory of some work, in bytes.
 
     - `terms`: what is needed beyond what the process holds already, at the moment at which that is most.
-    - `used`: what it holds now, and `past`: the most that it ever held (loading a model may take more than using it).
-    - `device`: whose memory this is.
+    - `used`: bytes that it holds now, and `past`: the most that it has held (loading a model may take more than using
+      it).
+    - `device`: the device of this memory.
     """
 
     terms: Terms
@@ -64,7 +65,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the memory of a forward depends on, counted in numbers of `item` bytes.
+    """The sizes on which the memory of a forward depends, counted in numbers of `item` bytes.
 
     - `width`, `layers`, `heads`, `vocabulary`: as in the configuration.
     - `queries`: numbers in the queries of one token, all heads together; `keys`: in its keys and values, all layers.
@@ -128,7 +129,7 @@ def model_sizes(model: Model) -> Sizes:
 
 
 def _number(config: Any, name: str) -> int:
-    """A size of a configuration; 0 where it has none, or one for each layer (which some refuse to be asked for)."""
+    """A size of a configuration; 0 where it has none, or one for each layer (reading which fails for some)."""
     try:
         value = getattr(config, name, None)
     except Exception:
@@ -137,7 +138,7 @@ def _number(config: Any, name: str) -> int:
 
 
 def patch_memory(model: Model, tokens: int, left: int, asked: int) -> Estimate:
-    """What a patch and its proof take, in any mode.
+    """The memory of a patch and its proof, in any mode.
 
     `tokens` are read with the context, `left` without it, and `asked` of them are the query. All changed matrices of
     all blocks are held at once in a proof; of the logits only those of the query are formed.
@@ -155,7 +156,7 @@ def patch_memory(model: Model, tokens: int, left: int, asked: int) -> Estimate:
 
 
 def generate_memory(model: Model, tokens: int, new_tokens: int) -> Estimate:
-    """What generating takes: prompted and patched stream side by side, a batch of two, over keys and values."""
+    """The memory of generating: prompted and patched stream side by side, a batch of two, over keys and values."""
     s = model_sizes(model)
     total = tokens + new_tokens
     held = {"keys and values": 2 * total * s.keys * s.item, "logits": 2 * s.logits(2)}
@@ -163,7 +164,7 @@ def generate_memory(model: Model, tokens: int, new_tokens: int) -> Estimate:
 
 
 def trace_memory(model: Model, tokens: int, asked: int, folded: int) -> Estimate:
-    """What a trace takes: the factors of every prefix' updates, joined in the end, dominate it."""
+    """The memory of a trace: the factors of the updates of every prefix, joined in the end, dominate it."""
     s = model_sizes(model)
     copies = min(PIECE, folded + 1) * asked
     pairs = copies * (tokens + copies)
@@ -178,7 +179,7 @@ def trace_memory(model: Model, tokens: int, asked: int, folded: int) -> Estimate
 
 
 def require_weights_memory(count: int, dtype: torch.dtype, device: torch.device) -> None:
-    """Refuses so many weights, before they are read, where they do not fit.
+    """Refuses weights that do not fit, before they are read.
 
     (On their way to a GPU they are in the memory of the CPU first.)
     """
@@ -188,7 +189,7 @@ def require_weights_memory(count: int, dtype: torch.dtype, device: torch.device)
 
 
 def memory_fixes(device: torch.device, *options: str, dtype: torch.dtype | None = None) -> list[str]:
-    """What would make work smaller: a shorter number format than `dtype`, options of the command, another device."""
+    """Ways to need less memory: a shorter number format than `dtype`, options of the command, another device."""
     below = {torch.float64: "float32", torch.float32: "bfloat16"}
     shorter = [f"--dtype {below[dtype]}"] if dtype in below else []
     others = [name for name in present() if name.partition(":")[0] != device.type]

@@ -84,7 +84,7 @@ class Outcome:
         return TOLERANCE[depth] * (max(1.0, self.largest) if depth == "deep" else 1.0)
 
     def exact(self, depth: Depth) -> bool:
-        """Whether the error is rounding, and the control shows that there was something to get wrong."""
+        """Whether the error is rounding, and the control shows that an error would have been visible."""
         if depth == "tiny":
             return self.error <= self.tolerance(depth) and self.control > CONTROL
         return self.error <= self.tolerance(depth) and self.control > SHARE * max(1.0, self.largest)

@@ -1,4 +1,4 @@
-"""What the last matrices of a block multiply for each query token, and updates of them that add a given vector."""
+"""The inputs of the last matrices of a block for each query token, and updates that add a given vector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inweights.theory import Update, pseudoinverse
 
 
 def features(tape: Tape, aim: Tensor, rows: Tensor, block: Block) -> tuple[dict[Slot, Tensor], Tensor]:
-    """What each last matrix multiplies for each query token, and how its result is scaled on the way to `aim`.
+    """The input of each last matrix for each query token, and how its result is scaled on the way to `aim`.
 
     Returns `{slot: (tokens, in)}` and `(tokens, out)`: a change of the matrices adds
     `scale ⊙ Σ_slots ΔW_slot feature_slot`.
@@ -24,7 +24,7 @@ def features(tape: Tape, aim: Tensor, rows: Tensor, block: Block) -> tuple[dict[
     if block.unit:
         return {(products[-1].name, -1): products[-1].x[0, rows].detach()}, torch.ones_like(aim[0, rows]).detach()
     made = [p.made for p in products]
-    # Whose row is it? Two cotangents count the tokens in digits, small enough for any precision.
+    # The token of each row: two cotangents encode its number in digits, small enough for any precision.
     count = torch.arange(len(rows), device=aim.device)
     ones, ramp, tens = (
         torch.autograd.grad(aim, made, cotangent(aim, rows, w), retain_graph=True)
@@ -69,6 +69,6 @@ def carried(multiplied: Mapping[Slot, Tensor], delta: Tensor) -> dict[Slot, Upda
 
 
 def split(update: Update, features: Mapping[Slot, Tensor]) -> list[Update]:
-    """The columns of one solution over concatenated features, back to each matrix."""
+    """The columns of one solution over concatenated features, split by matrix."""
     sizes = [f.shape[-1] for f in features.values()]
     return [Update(update.u, v) for v in update.v.split(sizes, -2)]

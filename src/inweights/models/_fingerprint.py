@@ -24,7 +24,7 @@ _BOOKKEEPING = {
     "_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "attn_implementation",
     "_attn_implementation", "experts_implementation", "_experts_implementation", "use_cache", "quantization_config",
 }  # fmt: skip
-"""Settings that say where a model came from or how it is run, and not what it computes."""
+"""Settings that describe the origin of a model or how it is run, and not what it computes."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _digest(tensor: Tensor) -> tuple[str, bool]:
         values = piece.cpu()
         if values.is_floating_point():
             values = values if values.dtype == torch.float64 else values.float()
-            # A sum over NaN or infinity is never finite; over finite values it may overflow, so that is looked at.
+            # A sum over NaN or infinity is never finite; over finite values it may overflow, which is checked.
             finite = finite and (bool(values.sum().isfinite()) or bool(values.isfinite().all()))
             values = values.float()
         digest.update(values.contiguous().numpy())

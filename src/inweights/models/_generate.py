@@ -1,4 +1,4 @@
-"""Generating with the context in the weights: the patch is made anew for every token."""
+"""Generating with the context in the weights: a new patch for every token."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from inweights.models._twin import joined, twins
 from inweights.running import full_precision, inputs, run, signature, step, steppable, takes_positions
 
 After = Callable[[str, int, int], None]
-"""Called with who generates, how many tokens came before, and the token."""
+"""Called with the name of the stream (prompted, bare or patched), the number of tokens before, and the token."""
 
 
 Each = Callable[[int, int], None]
-"""The same, of one who generates."""
+"""The same for one stream."""
 
 
 def _nothing(place: int, token: int) -> None:
@@ -41,7 +41,7 @@ class Generated:
 
     @property
     def matching(self) -> float:
-        """The fraction of tokens that prompted and patched have in common, place by place."""
+        """The fraction of positions at which the prompted and the patched tokens are equal."""
         return sum(a == b for a, b in zip(self.prompted, self.patched, strict=True)) / max(1, len(self.prompted))
 
 
@@ -49,9 +49,9 @@ def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True, after
     """Prompted, bare and patched continuations.
 
     `cached` runs prompted and patched stream side by side over one cache, the updates acting as factors. Otherwise,
-    and where a model's blocks do not allow that, everything is computed anew for every token: the whole text before
-    the current token is folded, and the plain model runs on that token alone with changed parameters. `after` is called
-    with each token as it comes: whose it is, its place, its id; a place that comes again replaces what was there.
+    and where a model's blocks do not allow that, everything is recomputed for every token: the whole text before the
+    current token is folded, and the plain model runs on that token alone with changed parameters. `after` is called
+    with each generated token: its stream, position and id; a repeated position replaces the earlier token.
 
     **Example:**
 
@@ -158,7 +158,7 @@ def patched_cached(prompt: Prompt, new_tokens: int, after: Each = _nothing) -> l
                     **keep,
                 )
         except (RuntimeError, AttributeError, TypeError, ValueError) as error:
-            if out_of_memory(error):  # to compute everything anew instead would be far slower, and need as much
+            if out_of_memory(error):  # recomputing everything instead would be far slower, and need as much
                 raise
             return None  # an input that cannot be used at all is refused there, too
         if not bool(out.logits[:, -1].isfinite().all()):
@@ -180,7 +180,7 @@ def patched_anew(prompt: Prompt, new_tokens: int, after: Each = _nothing) -> lis
     generated: list[int] = []
     for _ in range(new_tokens):
         now = Prompt(model, ids[:, :-1], ids[:, -1:], positions=prompt.positions)
-        # The amplification is not asked for here: its run would only make this slower.
+        # The amplification is not used here, and measuring it costs one more run.
         made = Patch("token", solved(now, "token", measure=False), 1, model.fingerprint)
         with made.applied(model):
             logits = run(net, now.reduced_ids, last=1, **inputs(net, now.reduced_ids, now.reduced_positions))

@@ -59,9 +59,9 @@ def write_gguf(factors: Factors, model: Model, path: Path) -> Path:
 
 
 def as_llama_cpp(factors: Factors, model: Model) -> Factors:
-    """The same updates, `{module: (A (r, in), B (out, r))}`, with rows where llama.cpp has them.
+    """The same updates, `{module: (A (r, in), B (out, r))}`, with rows in the order of llama.cpp.
 
-    A wrong order would load and run, and quietly do something else: a family that is in neither list is refused.
+    An adapter with a wrong order would load and run with wrong results: a family that is in neither list is refused.
     """
     config: Any = model.model.config
     if config.model_type in _PLAIN:
@@ -82,5 +82,5 @@ def as_llama_cpp(factors: Factors, model: Model) -> Factors:
 
 
 def _interleaved(B: Tensor, width: int) -> Tensor:
-    """The halves of each head of `width` rows, taken in turns; `B` is `(heads · width, r)`."""
+    """The halves of each head of `width` rows, interleaved; `B` is `(heads · width, r)`."""
     return B.unflatten(0, (-1, 2, width // 2)).transpose(1, 2).flatten(0, 2)

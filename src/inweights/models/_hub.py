@@ -1,4 +1,4 @@
-"""Repositories of a model hub: looked through first, then downloaded at one exact revision, then read as folders."""
+"""Repositories of a model hub: checked first, then downloaded at one exact revision, then read as folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 3.0
 """Seconds to wait for the hub's answer: with the start of the program, an error comes within 5 s."""
 BRANCH = "main"
 BESIDE = ("tokenizer", "vocab", "merges", "spiece", "sentencepiece", "special_tokens", "added_tokens", "chat_template")
-"""How the names of the files begin that a tokenizer is read from."""
+"""Prefixes of the names of a tokenizer's files."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Snapshot:
 def snapshot(repo: str) -> Snapshot:
     """The newest revision of a repository, downloaded as far as it is not in the cache.
 
-    The list of files and the configurations are looked at before any weights are downloaded. Where the hub cannot be
+    The list of files and the configurations are checked before any weights are downloaded. Where the hub cannot be
     reached, the revision that the cache holds serves.
     """
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
@@ -68,7 +68,7 @@ def _info(repo: str) -> Any:
 
 
 def _download(repo: str, info: Any) -> Snapshot:
-    """Fetches what a model is loaded from, and nothing else."""
+    """Downloads the files that a model is loaded from, and no others."""
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
     require_safe_names(f"`model` is the hub repository {repo!r}, which", sizes)
     fetch = _fetcher(repo, info.sha)
@@ -130,7 +130,7 @@ def _announce(repo: str, info: Any, sizes: dict[str, int]) -> None:
 
 
 def _cached(repo: str, why: str) -> Snapshot:
-    """What the cache holds of a repository whose hub cannot be reached."""
+    """The cached revision of a repository whose hub cannot be reached."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 

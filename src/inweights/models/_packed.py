@@ -1,7 +1,7 @@
 """Updates of many prefixes at once: copies of the query, packed into one forward over the cached context.
 
-Beside each copy its bare twin, which sees no context but has the stream that the patched blocks before it made, goes
-through the attention of each block: the difference of the two is the update.
+Each copy has a bare twin, whose attention is masked from the context and whose stream is the output of the patched
+blocks before. Both pass through the attention of each block: their difference is the update.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def packed(prompt: Prompt, keeps: Tensor, piece: int) -> PackedFactors:
 
 
 class Copies(ExitStack):
-    """Hooks that read the updates of m packed copies of q query tokens off a forward over them."""
+    """Hooks that record the updates of m packed copies of q query tokens in a forward over them."""
 
     def __init__(self, net: nn.Module, blocks: tuple[Block, ...], m: int, q: int, skip: int = 0) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`Patch`: a context as a value: the updates of all layers, for given query tokens."""
+"""`Patch`: the updates of all layers that replace a context, for given query tokens."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3}
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """What a context does to some query tokens, as changes of the model's weights.
+    """The effect of a context on some query tokens, as changes of the model's weights.
 
     - `mode`: `"token"`: each query token has its own rank-1 updates; `"static"`: one change for the whole query;
       `"output"`: each token its own, all of it in the output controls.
@@ -51,7 +51,7 @@ class Patch:
 
     @property
     def exact(self) -> bool:
-        """Whether the last block could be solved exactly: it corrects whatever those before it miss."""
+        """Whether the last block could be solved exactly: it corrects the errors of those before it."""
         return self.blocks[-1].exact
 
     @property
@@ -88,7 +88,7 @@ class Patch:
             yield net
 
     def report(self) -> list[dict[str, Any]]:
-        """For each block: how large the changes are, and how far they can be trusted."""
+        """For each block: the size, rank, condition and residual of its changes."""
         return [
             {
                 "block": b.block.name,
@@ -114,7 +114,7 @@ class Patch:
 
     @property
     def warnings(self) -> list[str]:
-        """What threatens the result, one sentence each: blocks that together amplify rounding beyond the tolerance."""
+        """Warnings, one sentence each: blocks that together amplify rounding beyond the tolerance."""
         gains = [1.0 if b.amplification is None else b.amplification for b in self.blocks]
         if not gains:
             return []
@@ -144,7 +144,7 @@ class Patch:
         return load_patch(Path(path), as_model(model))
 
     def to_peft(self, model: Model | nn.Module, folder: str | Path, strength: float = 1.0) -> Path:
-        """Writes a LoRA adapter, where the patch can be one; otherwise the error says why not."""
+        """Writes a LoRA adapter, where the patch can be one; otherwise the error has the reason."""
         from inweights.models._export import to_peft
 
         return to_peft(self, as_model(model), Path(folder), strength)
@@ -170,7 +170,7 @@ def patch(prompt: Sequence[Prompt], mode: Mode = "token", *, inversion: Inversio
 def patch(
     prompt: Prompt | Sequence[Prompt], mode: Mode = "token", *, inversion: Inversion = "best"
 ) -> Patch | list[Patch]:
-    """The patch that stands for what the prompt folds.
+    """The patch that replaces the folded tokens of a prompt.
 
     **Arguments:**
 
@@ -226,7 +226,7 @@ def solved(
 
 
 def require_supported(model: Model) -> None:
-    """Says before any work what cannot be patched."""
+    """Raises an error before any work if the model cannot be patched."""
     if not model.anatomy.supported:
         reasons = "; ".join(f"{b.name}: {b.reason}" for b in model.anatomy.blocks if b.reason)
         raise InputError(f"The last block of this model cannot be patched ({reasons}).")

@@ -25,7 +25,7 @@ AGAIN = "make the patch again, or name another file"
 
 
 def save(patch: Patch, path: Path) -> Path:
-    """Writes a patch; the context itself is not in the file, but what it does is: a patch leaks its prompt."""
+    """Writes a patch. The context itself is not in the file, but its effect is: a patch leaks its prompt."""
     from safetensors.torch import save as to_bytes
 
     tensors: dict[str, Tensor] = {}
@@ -72,7 +72,7 @@ def load_patch(path: Path, model: Model) -> Patch:
 
 
 def _patch(values: dict[str, Any], tensors: dict[str, Tensor], model: Model) -> Patch:
-    """The patch that a file describes; an error of any kind says what does not fit."""
+    """The patch that a file describes; an error of any kind names what does not fit."""
     mode, tokens = values["mode"], values["tokens"]
     if mode not in ("token", "static", "output") or type(tokens) is not int or tokens < 1:
         raise ValueError(f"mode {mode!r} for {tokens!r} query tokens")
@@ -91,7 +91,7 @@ def _patch(values: dict[str, Any], tensors: dict[str, Tensor], model: Model) -> 
 
 def _blocks(values: dict[str, Any], tensors: dict[str, Tensor], model: Model) -> tuple[BlockPatch, ...]:
     def tensor(name: str) -> Tensor:
-        # Memory of its own: where a tensor lies in the file decides how it is aligned, and so how kernels sum.
+        # Memory of its own: the position of a tensor in the file decides its alignment, and so the order of sums.
         return tensors[name].to(model.device, model.dtype).clone()
 
     made, known = [], set(model.anatomy.blocks)

@@ -14,7 +14,7 @@ from inweights.running import inputs, takes_positions, vocabulary
 
 Text = str | list[int] | Tensor
 HOW_TO_PASS_ONE = "pass `tokenizer=AutoTokenizer.from_pretrained(...)`"
-"""What to do about a model without a tokenizer."""
+"""The advice for a model without a tokenizer."""
 
 
 class Prompt:
@@ -23,8 +23,8 @@ class Prompt:
     **Arguments:**
 
     - `model`: from `iw.load`, or any transformers causal language model.
-    - `context`: `C`, text or token ids: what the patch will stand for.
-    - `query`: `x`, text or token ids: what the model reads after it.
+    - `context`: `C`, text or token ids, which the patch will replace.
+    - `query`: `x`, text or token ids, which the model reads after it.
     - `keep`: a piece of the context's text that stays a prompt; it must occur exactly once. Tokens that overlap it
       are kept, the others are folded.
     - `chat`: the context is the system turn and the query a user turn, in the model's own chat template. Without the
@@ -32,7 +32,7 @@ class Prompt:
     - `positions`: `"absolute"` leaves every token where it was (left-out tokens are masked, not shifted);
       `"shifted"` numbers the kept tokens and the query from 0, as a server without the context would.
 
-    A beginning-of-text token, where the tokenizer adds one, is always kept: a model was never without it.
+    A beginning-of-text token, where the tokenizer adds one, is always kept: models are trained with it.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Prompt:
 
     @property
     def folded_tokens(self) -> int:
-        """How many tokens the patch stands for."""
+        """How many tokens the patch replaces."""
         return self.ids.shape[1] - len(self.left)
 
     @property
@@ -117,7 +117,7 @@ class Prompt:
 
     @property
     def reduced_inputs(self) -> dict[str, Tensor]:
-        """What to call the model with on the tokens that are left: `model(**prompt.reduced_inputs)`.
+        """The arguments of the model for the tokens that are left: `model(**prompt.reduced_inputs)`.
 
         The mask of ones matters: without it, transformers takes a gap in the positions for the start of another text.
         """
@@ -144,7 +144,7 @@ def adds_bos(tok: Any) -> bool:
 
 
 def _tokens(tok: Any, text: Text, keep: str | None, within: str = "") -> tuple[list[int], list[bool]]:
-    """Token ids, and which of them overlap `keep`, looked for in what the user wrote (`within`)."""
+    """Token ids, and which of them overlap `keep`, which is searched for in the user's own text (`within`)."""
     if not isinstance(text, str):
         if keep is not None:
             raise InputError("`keep` is text, but the context was given as token ids.")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' own progress bars and advice; whatever was set before is set again."""
+    """Without transformers' own progress bars and advice; the previous settings are restored."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

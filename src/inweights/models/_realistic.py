@@ -1,8 +1,8 @@
 """`deep`: a small model of any family with the depth and the parameters that trained checkpoints have.
 
-Tiny models with Gaussian parameters hide what breaks on real ones: rounding errors that grow from block to block, norm
-scales of 0 or 1,000, units that are never active, and a first token whose hidden states are a thousand times those of
-the others (massive activations, Sun et al., arXiv 2402.17762).
+Tiny models with Gaussian parameters lack the causes of failures on real ones: rounding errors that grow from block to
+block, norm scales of 0 or 1,000, units that are never active, and a first token whose hidden states are a thousand
+times those of the others (massive activations, Sun et al., arXiv 2402.17762).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def deep(model_type: str, seed: int = 0, layers: int = DEPTH) -> nn.Module:
 
 
 def draw(model: nn.Module, seed: int = 0, stream: Set[str] = frozenset()) -> None:
-    """Draws all parameters of a model anew, as `deep` describes; `stream` as `stream_norms` returns it."""
+    """Draws all parameters of a model, as `deep` describes; `stream` as `stream_norms` returns it."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for path, p in model.named_parameters():  # of tied parameters the first one: the embedding
@@ -58,11 +58,12 @@ def draw(model: nn.Module, seed: int = 0, stream: Set[str] = frozenset()) -> Non
 def stream_norms(model_type: str) -> frozenset[str]:
     """The norms of each block that the whole stream passes through: paths, with `#` for numbers.
 
-    A block with its norm behind the sum (post-norm, as in BERT) has nothing that leads around the norm. A scale of
-    1,000 in one coordinate leaves a thousandth of all others there, and after some blocks nothing of the context. No
+    In a block with its norm behind the sum (post-norm, as in BERT) no path bypasses the norm. A scale of 1,000 in one
+    coordinate reduces all others to a thousandth there, and after some blocks the effect of the context is lost. No
     trained model has such scales: those of TabPFN v1, 12 post-norm blocks, are between 0.94 and 1.10.
 
-    Seen from outside: with zeros in place of the norm's output, the logits no longer depend on the tokens.
+    They are recognised by their effect: with zeros in place of the norm's output, the logits no longer depend on the
+    tokens.
     """
     model = tiny(model_type)
     ids = probe()

@@ -1,4 +1,4 @@
-"""Training rows become weights: TabPFN, a pretrained network that learns tables in context, with fewer rows to read."""
+"""Training rows as weights: TabPFN, a pretrained network that learns tables in context, with fewer rows to read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TABPFN = Recipe(
 
 
 class Attention(nn.Module):
-    """Every row asks; only the first `train` rows, those with labels, are asked."""
+    """Attention in which every row is a query, and only the first `train` rows, those with labels, are keys."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Attention(nn.Module):
         self.heads = heads
 
     def forward(self, x: Tensor, train: int) -> Tensor:
-        """Rows `(..., n, width)` to what the labelled ones tell them, of the same shape."""
+        """Rows `(..., n, width)` to their attention outputs over the labelled rows, of the same shape."""
         (Wq, Wk, Wv), (bq, bk, bv) = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
         known = x[..., :train, :]
         q, k, v = (
@@ -63,7 +63,7 @@ class RowBlock(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
 
     def read(self, x: Tensor, train: int) -> Tensor:
-        """`z`, what the MLP reads and the skip connection carries on."""
+        """`z`, the input of the MLP and of the skip connection."""
         return self.norm1(x + self.self_attn(x, train))
 
     def forward(self, x: Tensor, train: int) -> Tensor:
@@ -115,11 +115,11 @@ def load_tabpfn() -> RowLearner:
 
 
 def scaled(known: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows as TabPFN wants them, `(n, 100)` and `(m, 100)`, by what the labelled rows alone say about the columns.
+    """Rows in the input format of TabPFN, `(n, 100)` and `(m, 100)`, scaled by the labelled rows alone.
 
-    Columns in which those rows agree say nothing and go; the others get mean 0 and deviation 1 and grow by
-    `100 / columns`, so that few columns weigh as much as many. Zeros fill up the rest. (TabPFN's own code also bends
-    outliers inwards and averages over several views of the table; neither is needed here.)
+    Columns that are constant over those rows are dropped; the others get mean 0 and deviation 1 and are multiplied by
+    `100 / columns`, so that few columns weigh as much as many. The rest is zeros. (TabPFN's own code also clips
+    outliers softly and averages over several views of the table; neither is needed here.)
     """
     varies = (known != known[:1]).any(0)
     known, asked = known[:, varies], asked[:, varies]
@@ -147,7 +147,7 @@ def table(data: str, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def fold_rows(model: RowLearner, full: Sequence[Tensor], kept: Sequence[Tensor]) -> Changes:
-    """For each query row the changes of every block that stand for the rows that are not kept.
+    """For each query row the changes of every block that replace the rows that are not kept.
 
     Each query row has a stream of its own, `(queries, rows, width)`: the kept rows pass through its changed weights
     too. A block is solved on the stream that the changed blocks before it really give, by the theorem: a rank-1
@@ -178,7 +178,7 @@ def each(kept: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class RowsResult:
-    """What came out: errors are the largest differences from the logits of the run with all rows."""
+    """The measurements: errors are the largest differences from the logits of the run with all rows."""
 
     data: str
     keep: int
@@ -217,8 +217,8 @@ def rows(data: str, keep: int, folded: int = 50, queries: int = 40, seed: int = 
     - `queries`: how many other rows are asked about, each with changes of its own.
     - `seed`: of the shuffle and of the control.
 
-    The columns are scaled by the rows that are read, so nothing but the weights tells the changed network about the
-    folded rows. The proof is the network's own forward with other parameters.
+    The columns are scaled by the rows that are read, so that the folded rows affect the changed network through its
+    weights alone. The proof is the network's own forward with other parameters.
     """
     if data not in SIZES:
         raise unknown("table", data, SIZES)

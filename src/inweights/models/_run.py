@@ -1,4 +1,4 @@
-"""The two runs behind every patch: one with the whole context, one with what is left of it."""
+"""The two runs behind every patch: one with the whole context, one on the reduced prompt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Mode = Literal["token", "static", "output"]
 def goals(
     model: nn.Module, anatomy: Anatomy, ids: Tensor, rows: Tensor, positions: Tensor | None = None
 ) -> tuple[dict[str, Goal], Tensor]:
-    """What every block makes of the query tokens with the whole context, and the logits `(tokens, vocabulary)`."""
+    """The goal of every block at the query tokens, from a run with the whole context; and its logits
+    `(tokens, vocabulary)`."""
     outputs: dict[str, Tensor] = {}
     blocks = [b for b in anatomy.blocks if b.supported]
     readers = {b.inputs[0].name: b.name for b in blocks if b.inputs}
@@ -46,7 +47,7 @@ def goals(
 
 
 def _logits(model: nn.Module, anatomy: Anatomy, ids: Tensor, last: int, positions: Tensor | None) -> Tensor:
-    """The logits of the last tokens; a patched head must see its input at all of them, so there none is left out."""
+    """The logits of the last tokens; a patched head needs its input at all tokens, so that then all are computed."""
     head = any(b.tail == "head" for b in anatomy.blocks)
     return run(model, ids, last=0 if head else last, **inputs(model, ids, positions))[:, -last:]
 
@@ -86,9 +87,9 @@ def _in_turn(
     inversion: Inversion,
     measure: bool,
 ) -> list[BlockPatch]:
-    """Token by token over a cache, with the very operations of the proof: where blocks amplify rounding errors, even
-    the order of a sum counts, and what rounding does in one block is corrected in the next only if it does the same
-    again."""
+    """Token by token over a cache, with exactly the operations of the proof: where blocks amplify rounding errors, even
+    the order of a sum counts, and the rounding errors of one block are corrected in the next only if the proof repeats
+    them."""
     first = int(rows[0])
     cache: dict[str, Any] = {}
     each: list[list[BlockPatch]] = []
@@ -116,7 +117,7 @@ def solving(
     *,
     measure: bool = True,
 ) -> Iterator[list[BlockPatch]]:
-    """While active, a forward is patched block by block as it goes; the changes end up in the list."""
+    """While active, a forward solves and patches each block as it is reached; the changes are appended to the list."""
     patches: list[BlockPatch] = []
     states: dict[str, Callable[[], None]] = {}
 

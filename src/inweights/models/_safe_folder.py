@@ -19,7 +19,7 @@ LARGEST = 1 << 24
 ADAPTERS = ("adapter_config.json", "adapter_model.*")
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 CODE_FILES = ("modeling_*.py", "configuration_*.py", "tokenization_*.py", "processing_*.py", "custom_generate/*.py")
-"""Files that transformers runs for models with code of their own; other scripts in a folder are never looked at."""
+"""Files that transformers runs for models with code of their own; other scripts in a folder are ignored."""
 CODE_KEYS = ("auto_map", "trust_remote_code")
 BUILT_IN = ("eager", "sdpa", "flex_attention", "batched_mm", "grouped_mm")
 """Implementations of attention and experts that come with torch and transformers."""

@@ -1,4 +1,4 @@
-"""One prompt on the default model, from every side: what the demo shows."""
+"""The measurements of the demo: one prompt on the default model, proved, generated and traced."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ QUERY = "Hello! My name is"
 
 @dataclass(frozen=True)
 class Showcase:
-    """What was found.
-
+    """The measurements.
     - `proofs`: by name, token and static mode in float64 and float32.
     - `words`: the continuations, prompted, bare and patched; `matching` the fraction of equal tokens.
     - `next_tokens`: the three most likely next tokens and their probabilities, prompted, bare and patched.

@@ -1,9 +1,8 @@
-"""The changes of one block, given what it must output: input controls first, then whatever is still missing.
+"""The changes of one block, given its goal: input controls first, then the output control for the remainder.
 
-Whatever the input update leaves undone, the output control adds: `δ` is measured on the block as it is by then, so
-blocks without an input control need nothing special. What is returned beside the changes is the *actual* output of the
-changed block, rounding included: the next block is solved on it, so errors do not accumulate (Algorithm 1 of
-arXiv 2511.17864).
+The remainder `δ` is measured on the block with its input update, so blocks without an input control are no special
+case. Beside the changes, the *actual* output of the changed block is returned, rounding included: the next block is
+solved on it, so errors do not accumulate (Algorithm 1 of arXiv 2511.17864).
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def solve_static(rerun: Rerun, goal: Goal, *, measure: bool = True) -> tuple[Blo
 
 
 def _through(scale: Tensor, wanted: Tensor) -> Tensor:
-    """What the last matrices must add so that `wanted` arrives behind the gates or factors that follow them."""
+    """The vector that the last matrices must add for `wanted` behind the gates or factors that follow them."""
     closed = (scale == 0) & (wanted != 0)
     if bool(closed.any()):
         raise InputError(
@@ -141,8 +140,8 @@ def solve_token(
 def _best(rerun: Rerun, candidates: Sequence[BlockPatch], goal: Goal) -> tuple[BlockPatch, Any]:
     """The candidate with the smallest error, and the block's actual output with it.
 
-    The error of a candidate is what it misses by itself and what rounding of its input adds to that: a change that is
-    exact on paper but amplifies every rounding error a millionfold is worth little.
+    The error of a candidate is its own error plus that by rounding of its input: a change that is exact in theory may
+    amplify rounding errors a millionfold.
     """
     noise = rerun.noise()
     tried: list[tuple[float, BlockPatch, Any]] = []

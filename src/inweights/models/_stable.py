@@ -1,8 +1,8 @@
 """Stable inversion of a norm on the branch, for low precision (Goldwaser et al., arXiv 2511.17864, appendix B).
 
-The naive patch divides what is missing by the normalised branch, coordinate by coordinate: small coordinates make
-huge scales, and rounding does the rest. Here the last matrix first turns the branch into the direction from which the
-old scale comes as close to the goal as it can, and the scale corrects only what is left.
+The naive patch divides the missing vector by the normalised branch, coordinate by coordinate: small coordinates make
+huge scales, which amplify rounding. Here the last matrix first turns the branch into the direction in which the old
+scale comes closest to the goal, and the scale corrects only the remainder.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def balanced_scale(goals: Tensor, size: Tensor) -> Tensor:
     unit = goals.abs().max()
     G = (to_float64(goals) / unit).square()
     live = G.sum(0) > 0
-    # A: its product with 1/m² is `mean (goal_t/m)²` of each token, relative to what is asked for.
+    # A: its product with 1/m² is `mean (goal_t/m)²` of each token, relative to its required value.
     A = G[:, live] / goals.shape[-1] / to_float64(size) ** 2
     squares = (_equal(A) @ A).clamp_min(0).sqrt()
     if not bool((squares > 0).all()):
         squares = (_at_most(A) @ A).sqrt()
     result = torch.ones(goals.shape[-1], dtype=G.dtype, device=G.device)
-    # Rounding, or steps that had not ended, may leave a condition violated by a little.
+    # Rounding, or steps that have not converged, may leave a condition slightly violated.
     result[live] = (squares * (A / squares).sum(-1).max().clamp_min(1.0)).sqrt()
     return result * unit
 

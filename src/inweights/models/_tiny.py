@@ -1,4 +1,4 @@
-"""`tiny`: a small random model of any causal language model family, to prove things on without a download."""
+"""`tiny`: a small random model of any causal language model family, for proofs without a download."""
 
 from __future__ import annotations
 
@@ -136,11 +136,11 @@ _OVERRIDES: dict[str, dict[str, Any]] = {
     "zamba2": {"layers_block_type": ["linear_attention", "hybrid"] * 2, "num_hidden_layers": 4},
     "zaya": {"num_experts_per_tok": 1},
 }
-"""What has to be said about single families: sizes that depend on each other, kinds of layers off by default."""
+"""Settings of single families: sizes that depend on each other, kinds of layers that are off by default."""
 
 
 def probe() -> torch.Tensor:
-    """The text of the proofs on small models: 20 token ids that any of them knows, `(1, 20)`."""
+    """The text of the proofs on small models: 20 token ids that are in every vocabulary, `(1, 20)`."""
     return ((torch.arange(20) * 5 + 35) % 90 + 3).unsqueeze(0)
 
 
@@ -225,7 +225,7 @@ def _shrunk(kind: Any, overrides: dict[str, Any], depth: int, tied: bool | None)
 def _layers(default: dict[str, Any], depth: int) -> dict[str, Any]:
     """As few layers as show every kind of layer, and at least `depth`, where the configuration lists the kinds."""
     count = next((default[k] for k in ("num_hidden_layers", "num_layers") if isinstance(default.get(k), int)), 0)
-    # A list in which nothing comes twice holds the numbers of some layers: the constructor makes it anew.
+    # A list in which nothing comes twice holds the numbers of some layers: the constructor sets it again.
     lists = {
         k: v
         for k, v in default.items()
@@ -249,7 +249,7 @@ def _randomise(model: nn.Module, seed: int) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps transformers from remarking on such unusual models."""
+    """Suppresses transformers' warnings about such unusual models."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

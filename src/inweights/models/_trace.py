@@ -1,8 +1,8 @@
 """The trajectory on a language model: how every block's update builds up while the context is read.
 
-n+1 copies of the query, each seeing its own prefix of one shared context through the mask, go through the model in
-packed pieces over the cached context. Beside each copy its bare twin, which sees no context but has the stream that
-the patched blocks before it made, goes through the attention of each block: the difference of the two is the update.
+n+1 copies of the query, each attending to its own prefix of one shared context by a mask, are run through the model in
+packed pieces over the cached context. Each copy has a bare twin, whose attention is masked from the context and whose
+stream is the output of the patched blocks before; the difference of their attention outputs is the update.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False, made:
 
 
 def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int, made: Patch | None) -> tuple[PackedFactors, str]:
-    """The packed factors, unless this model does not take the mask at its word (windows, caches of other kinds): the
-    copy that sees everything must be what the model makes of the plain prompt."""
+    """The packed factors, unless the model's attention does not follow the mask (windows, caches of other kinds): the
+    copy that attends to the whole context must have the results of the plain prompt."""
     try:
         result = packed(prompt, keeps, piece)
     except (RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:

@@ -1,8 +1,8 @@
-"""Two streams in one batch: the prompted one and the patched one, which does not see what was folded.
+"""Two streams in one batch: the prompted one, and the patched one, in which the folded tokens are masked.
 
-Row 0 reads everything; row 1 reads the same tokens with the folded ones masked. Between them, at every block, stand
-the rank-1 updates that carry row 1 to row 0: each is made from the two rows and acts on row 1 at once. One cache and
-one forward serve both rows, so a patched token costs little more than a prompted one.
+Row 0 reads everything; row 1 reads the same tokens with the folded ones masked. At every block the rank-1 updates are
+computed that make row 1 equal to row 0: from the two rows, and applied to row 1 at once. One cache and one forward
+serve both rows, so that a patched token costs little more than a prompted one.
 """
 
 from __future__ import annotations

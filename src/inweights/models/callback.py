@@ -1,4 +1,4 @@
-"""`ImplicitUpdates`: watches, while a model trains, what a context does to its weights."""
+"""`ImplicitUpdates`: logs, while a model trains, the norms of the updates that a context makes."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class ImplicitUpdates(TrainerCallback):
 
     @torch.no_grad()
     def measure(self, net: nn.Module) -> dict[str, float]:
-        """The norm of all that the context changes in a block, what it reads by and what it adds, by the name of the
-        block. The model is as it was afterwards."""
+        """The norm of all changes of a block, input and output controls, by the name of the block. The model itself is
+        unchanged afterwards."""
         modes = {module: module.training for module in net.modules()}
         net.eval()
         try:

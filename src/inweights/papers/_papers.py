@@ -24,6 +24,7 @@ INNOCENTI = Paper(
     "2512.11255",
     2025,
     HERE / "simple_generalisation",
+    published="NeurIPS 2025 workshop",
 )
 GOLDWASER = Paper(
     "goldwaser",
@@ -33,6 +34,7 @@ GOLDWASER = Paper(
     2025,
     HERE / "modern_blocks",
     "v3",
+    published="ICML 2026",
 )
 MAZZAWI = Paper(
     "mazzawi", "Transmuting prompts into weights", "Mazzawi et al.", "2510.08734", 2025, HERE / "transmuting"
@@ -44,6 +46,7 @@ OSWALD = Paper(
     "2212.07677",
     2023,
     HERE / "gradient_descent",
+    published="ICML 2023",
 )
 AHN = Paper(
     "ahn",
@@ -52,6 +55,7 @@ AHN = Paper(
     "2306.00297",
     2023,
     HERE / "preconditioned",
+    published="NeurIPS 2023",
 )
 FU = Paper(
     "fu",
@@ -60,6 +64,7 @@ FU = Paper(
     "2310.17086",
     2023,
     HERE / "second_order",
+    published="NeurIPS 2024",
 )
 AKYUREK = Paper(
     "akyurek",
@@ -68,6 +73,7 @@ AKYUREK = Paper(
     "2211.15661",
     2023,
     HERE / "what_algorithm",
+    published="ICLR 2023",
 )
 GARG = Paper("garg", "What can transformers learn in-context?", "Garg et al.", "2208.01066", 2022, HERE / "what_can")
 SHEN = Paper(
@@ -77,6 +83,7 @@ SHEN = Paper(
     "2310.08540",
     2024,
     HERE / "not_gradient_descent",
+    published="NeurIPS 2022",
 )
 DEUTCH = Paper(
     "deutch",
@@ -85,6 +92,7 @@ DEUTCH = Paper(
     "2311.07772",
     2024,
     HERE / "revisited",
+    published="ICML 2024",
 )
 DAI = Paper(
     "dai",
@@ -93,6 +101,7 @@ DAI = Paper(
     "2212.10559",
     2023,
     HERE / "meta_optimizers",
+    published="NAACL 2024",
 )
 FALCK = Paper(
     "falck",
@@ -101,6 +110,7 @@ FALCK = Paper(
     "2406.00793",
     2024,
     HERE / "martingale",
+    published="Findings of ACL 2023",
 )
 LI = Paper(
     "li",
@@ -109,9 +119,16 @@ LI = Paper(
     "2301.07067",
     2023,
     HERE / "as_algorithms",
+    published="ICML 2024",
 )
 BROWN = Paper(
-    "brown", "Language models are few-shot learners", "Brown et al.", "2005.14165", 2020, HERE / "few_shot_learners"
+    "brown",
+    "Language models are few-shot learners",
+    "Brown et al.",
+    "2005.14165",
+    2020,
+    HERE / "few_shot_learners",
+    published="ICML 2023",
 )
 MIN = Paper(
     "min",
@@ -120,6 +137,7 @@ MIN = Paper(
     "2202.12837",
     2022,
     HERE / "role_of_demonstrations",
+    published="NeurIPS 2020",
 )
 WEI = Paper(
     "wei",
@@ -128,6 +146,7 @@ WEI = Paper(
     "2303.03846",
     2023,
     HERE / "larger_models",
+    published="EMNLP 2022",
 )
 BAI = Paper(
     "bai",
@@ -136,6 +155,7 @@ BAI = Paper(
     "2306.04637",
     2023,
     HERE / "statisticians",
+    published="NeurIPS 2023",
 )
 RAVENTOS = Paper(
     "raventos",
@@ -144,6 +164,7 @@ RAVENTOS = Paper(
     "2306.15063",
     2023,
     HERE / "task_diversity",
+    published="NeurIPS 2023",
 )
 REUTER = Paper(
     "reuter",
@@ -152,6 +173,7 @@ REUTER = Paper(
     "2501.16825",
     2025,
     HERE / "full_bayes",
+    published="ICML 2025",
 )
 OLSSON = Paper(
     "olsson",
@@ -160,6 +182,7 @@ OLSSON = Paper(
     "2209.11895",
     2022,
     HERE / "induction_heads",
+    published="Transformer Circuits Thread 2022",
 )
 HENDEL = Paper(
     "hendel",
@@ -168,6 +191,7 @@ HENDEL = Paper(
     "2310.15916",
     2023,
     HERE / "task_vectors",
+    published="Findings of EMNLP 2023",
 )
 TODD = Paper(
     "todd",
@@ -176,6 +200,7 @@ TODD = Paper(
     "2310.15213",
     2024,
     HERE / "function_vectors",
+    published="ICLR 2024",
 )
 GEN_LI = Paper(
     "genli",
@@ -193,8 +218,11 @@ PARK = Paper(
     "2402.04248",
     2024,
     HERE / "mamba_learns",
+    published="ICML 2024",
 )
-ZHANG = Paper("mosaic", "Memory Mosaics", "Zhang et al.", "2405.06394", 2024, HERE / "memory_mosaics", "v3")
+ZHANG = Paper(
+    "mosaic", "Memory Mosaics", "Zhang et al.", "2405.06394", 2024, HERE / "memory_mosaics", "v3", published="ICLR 2025"
+)
 NOTES = Paper("note", "The notes that this project began with", "", "", 2025, HERE / "notes")
 
 PAPERS = (

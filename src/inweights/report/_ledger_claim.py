@@ -18,8 +18,8 @@ def claim_page(
     claim = entry.claim
     source = escape(f"{claim.paper}, {claim.where}")
     if claim.paper.address:
-        version = claim.paper.version or "version not recorded"
-        source += f' (<a href="{claim.paper.address}">{claim.paper.address}</a>, {version})'
+        edition = claim.paper.edition + ("" if claim.paper.version else "; version of the source not recorded")
+        source += f' (<a href="{claim.paper.address}">{claim.paper.address}</a>, {escape(edition.lstrip("; "))})'
     why = f" ({entry.why})" if entry.why else ""
     body = [
         '<nav><a href="index.html">The ledger</a></nav>',
@@ -65,9 +65,13 @@ def _setting(entry: Entry, fact: Facts) -> list[str]:
     if fact.scale:
         rows = [cells(n, f"{a:g}", f"{b:g}", f"{a / b:.3g}") for n, (a, b) in fact.scale.items()]
         parts.append(table(("scale", "ours", "the paper's", "ratio"), rows))
+    else:
+        parts.append("<p>The source names no scale to compare with.</p>")
     if fact.deviations:
         listed = "".join(f"<li>{escape(each)}</li>" for each in fact.deviations)
         parts.append(f"<p>Deviations from the paper's setting:</p><ul>{listed}</ul>")
+    else:
+        parts.append("<p>No deviation from the paper's setting is known.</p>")
     stated = {
         "Measured": claim.measured,
         "Negative control": claim.control,

@@ -13,7 +13,8 @@ from inweights._files import write_atomic
 from inweights._read import CONFIG_LIMIT, read_toml
 from inweights.ledger import CLAIMS, MEANINGS, Entry, Facts, Registered, Stratum, Verdict, facts, registered
 from inweights.papers import load_all, recorded
-from inweights.report._claims import counted, interval, measured
+from inweights.report._claims import counted, measured
+from inweights.report._ledger_changes import changes
 from inweights.report._ledger_claim import claim_page
 from inweights.report._ledger_html import cells, document, table
 
@@ -62,7 +63,7 @@ def site(docs: Path) -> dict[str, str]:
         history.setdefault(each.claim, []).append(each)
     path = docs / "registration" / "responses.toml"
     answers = read_toml(path, "The file", limit=CONFIG_LIMIT) if path.is_file() else {}
-    pages = {"index.html": _index(entries, known), "changes.html": _changes(entries, history)}
+    pages = {"index.html": _index(entries, known), "changes.html": changes(entries, history, docs / "registration")}
     for id, entry in entries.items():
         curves = (docs / "claims" / f"{id}.png").is_file() and bool(entry.seen)
         pages[f"{id}.html"] = claim_page(entry, known[id], history.get(id, []), answers.get(id, {}), curves=curves)
@@ -108,32 +109,11 @@ def _index(entries: Mapping[str, Entry], known: Mapping[str, Facts]) -> str:
         "<h2>Claims</h2>",
         f'<form id="filter" hidden>{choices}<span id="shown"></span></form>',
         table(header, rows, name="claims"),
-        '<p><a href="changes.html">All registered changes, with the verdicts before them</a></p>',
+        '<p><a href="changes.html">All changes of criteria and programs</a>, with the verdicts before them, and what '
+        "had been seen before which criterion, from the history of commits</p>",
         f"<h2>How an author can respond</h2><p>{escape(RESPOND)}</p>",
         "<h2>How to cite</h2><p>CITATION.cff in the root of the repository has the citation of this software; cite the "
         "commit and the hash of a claim's registration, which are on its page, for a verdict.</p>",
         f"<script>{SCRIPT}</script>",
     ]
     return document("The ledger", body)
-
-
-def _changes(entries: Mapping[str, Entry], history: Mapping[str, list[Registered]]) -> str:
-    made = [each for changes in history.values() for each in changes if each.kind == "change"]
-    rows = []
-    for c in sorted(made, key=lambda each: (each.date, each.claim)):
-        entry = entries.get(c.claim)
-        new = "deleted" if entry is None else str(entry.verdict)
-        if entry is not None and entry.quantities:
-            new += ": " + "; ".join(f"{n} {interval(j.value)}" for n, j in entry.quantities.items())
-        link = f'<td><a href="{c.claim}.html">{c.claim}</a></td>' if entry else cells(c.claim, bare=True)
-        rows.append(
-            f"<tr>{link}{cells(c.date, c.old, c.reason, f'{c.was} → {c.now}', c.seen, c.seeds, new, bare=True)}</tr>"
-        )
-    header = ("claim", "date", "old verdict", "fault", "change", "seen before", "seeds", "verdict now")
-    lead = (
-        "Every change of a criterion, a control, a setting or a program since claims are registered by hash. Earlier "
-        "changes are in docs/registration/changes.toml; docs/registration/commits.json has, from the history of "
-        "commits, when each criterion was first committed, when a result of it was first recorded, and which criteria "
-        "were changed before and after that."
-    )
-    return document("Changes", [f"<p>{escape(lead)}</p>", table(header, rows), '<p><a href="index.html">index</a></p>'])

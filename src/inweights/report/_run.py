@@ -68,7 +68,7 @@ def write_report(folder: Path) -> tuple[Path, list[str]]:
 
 def _parts(folder: Path) -> tuple[list[Part], list[str]]:
     """The parts of the files of a folder, and of the cards of adapters in it, in the order of `KINDS`; and a sentence
-    about each file that cannot be read, or is not what its keys say."""
+    about each file that cannot be read, or has values that do not match its keys."""
     left_out, parts, shown = list[str](), list[tuple[int, Part]](), set[str]()
     paths = [*sorted(folder.glob("*.json")), *sorted(folder.glob("*/" + CARD)), *sorted(folder.glob("*.csv"))]
     for path in paths:

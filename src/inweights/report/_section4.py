@@ -68,7 +68,7 @@ def section4_figures(result: Section4) -> dict[str, Figure]:
     prompt, weights = ([getattr(c, f"{way}_loss") for c in result.during] for way in ("prompt", "weights"))
     return {
         "losses": Figure(
-            "With the prompt, or with the weights that stand for it",
+            "With the prompt, or with the weights that replace it",
             "training step",
             "test loss",
             (

@@ -1,8 +1,9 @@
-"""Running a transformers model: positions, caches, hidden states, hooks, one block again, many texts at once.
+"""Running a transformers model: positions, caches, hidden states, hooks, re-running one block, batched sampling.
 
-Nothing here knows of patches, folds or claims.
+Nothing here depends on patches, folds or claims.
 """
 
+from inweights.running._attention import no_cudnn_attention as no_cudnn_attention
 from inweights.running._block import Block as Block
 from inweights.running._block import Control as Control
 from inweights.running._block import Tail as Tail

@@ -1,4 +1,4 @@
-"""`Block`: what one block of a model offers for a context to be carried by."""
+"""`Block`: the parameters of one block of a model whose changes can have the effect of a context."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Control:
 
 @dataclass(frozen=True)
 class Block:
-    """What a block offers.
+    """The parameters of a block that can be changed, and the structure around them.
 
     - `inputs`: the matrices that read the MLP's input, where that input sees the context.
     - `outputs`: the last matrices: what they add reaches the block's output through nothing but scaling.
     - `tail`: what follows the sum of stream and branch: nothing (`"sum"`), a norm of the sum (`"post-norm"`), or
       a norm on the branch before the sum (`"branch-norm"`), whose module is `norm`. `"head"`: no block could be
-      patched, and the matrix of the logits carries everything.
+      patched, and the matrix of the logits has the whole effect.
     - `scale`, `shift`: the norm's own parameters, which are output controls of a `"branch-norm"`.
     - `unit`: whether the last matrix adds to the output as it is, each row a token.
     - `entry`: the norm whose result the MLP reads, if one stands between it and the stream.

@@ -1,4 +1,4 @@
-"""`Chain`: the blocks of a model, and what the model itself calls each of them with."""
+"""`Chain`: the blocks of a model, and the arguments with which the model itself calls each of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inweights.running._hooks import Stop, standing_in
 
 @dataclass(frozen=True)
 class Call:
-    """What one block is called with, less the hidden states, which go to `spot`: an index or a keyword."""
+    """The arguments of one block without the hidden states, whose place is `spot`: an index or a keyword."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -40,7 +40,7 @@ class _Rows:
 
 
 _CACHE = object()
-"""Stands for the cache in recorded arguments: each run of a block gets a fresh one."""
+"""The placeholder of the cache in recorded arguments: each run of a block gets a fresh one."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Chain:
         return self.net.get_submodule(self.names[k])
 
     def recorded(self, ids: Tensor, **extra: Any) -> tuple[Tensor, list[Call]]:
-        """The hidden states `(b, T, width)` before the first block, and what each block is called with."""
+        """The hidden states `(b, T, width)` before the first block, and the arguments of each block."""
         calls: list[Call] = []
         start: list[Tensor] = []
         same: dict[int, tuple[Any, Any]] = {}

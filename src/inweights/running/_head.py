@@ -1,4 +1,4 @@
-"""Running a model so that only the answers' rows reach its head: logits where they are wanted, and no others."""
+"""Running a model so that only the answers' rows reach its head, and no other logits are computed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def pick(h: Tensor, index: Tensor) -> Tensor:
 
 
 def last_logits(net: nn.Module, rows: int = 1) -> dict[str, int]:
-    """What makes a forward form the logits of its last tokens alone, if the model can: those of a long context are
-    larger than all the rest."""
+    """The arguments with which a forward computes the logits of its last tokens alone, if the model can: those of a
+    long context take more memory than all the rest."""
     return {"logits_to_keep": rows} if "logits_to_keep" in signature(net) else {}
 
 
 def head(net: nn.Module) -> nn.Module:
-    """The module that makes the logits."""
+    """The module that computes the logits."""
     module = cast(Any, net).get_output_embeddings()
     if not isinstance(module, nn.Module):
         raise InputError("This model has no matrix of its own that makes the logits.")
@@ -36,7 +36,7 @@ def head(net: nn.Module) -> nn.Module:
 def at_head(net: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """While active, the head is given `change(x)` instead of the last hidden states `x`, `(b, T, d)`.
 
-    What follows the head (scaling, soft caps) is the model's own, whatever rows it is given.
+    Operations behind the head (scaling, soft caps) are applied by the model as usual.
     """
 
     def changed(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -48,7 +48,7 @@ def at_head(net: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None
 
 @contextmanager
 def block_outputs(net: nn.Module, names: Iterable[str], keep: Callable[[Tensor], Tensor]) -> Iterator[list[Tensor]]:
-    """While active, a forward leaves `keep(h)` of the output `h` of each named block in the list, block by block."""
+    """While active, a forward appends `keep(h)` of the output `h` of each named block to the list, block by block."""
     outputs: list[Tensor] = []
 
     def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:

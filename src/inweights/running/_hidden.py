@@ -1,4 +1,4 @@
-"""Running a model plainly, and the hidden states in what its blocks take and return."""
+"""A plain forward of a model, and the hidden states among the arguments and outputs of its blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inweights._errors import InputError
 
 
 def vocabulary(model: nn.Module) -> int:
-    """How many tokens the model knows."""
+    """The size of the model's vocabulary."""
     table: Any = cast(Any, model).get_input_embeddings()
     first: Any = table[0] if isinstance(table, nn.ModuleList) else table
     return len(first.weight)
@@ -37,7 +37,7 @@ def signature(model: nn.Module) -> Mapping[str, inspect.Parameter]:
 
 
 def hidden(value: Any) -> Tensor:
-    """The hidden states in what a block takes or returns."""
+    """The hidden states in an argument or an output of a block."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, Sequence) and value and isinstance(value[0], Tensor):
@@ -49,7 +49,7 @@ def hidden(value: Any) -> Tensor:
 
 
 def with_hidden(value: Any, new: Tensor) -> Any:
-    """What a block returned, with other hidden states."""
+    """The output of a block with other hidden states."""
     if isinstance(value, Tensor):
         return new
     if isinstance(value, tuple):
@@ -90,7 +90,7 @@ def is_cache(value: Any) -> bool:
 
 
 def without_cache(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a block less any cache: some models fill one unasked, and a block that runs again would write
-    to it again."""
+    """The arguments of a block without any cache: some models fill one by default, and a block that is run again
+    would write to it again."""
     own = tuple(None if is_cache(v) else v for v in args)
     return own, {k: None if is_cache(v) else v for k, v in kwargs.items()}

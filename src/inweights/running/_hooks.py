@@ -1,4 +1,4 @@
-"""`hooked`: functions that run before and after the forwards of modules, and are gone when their context ends."""
+"""`hooked`: functions that run before and after the forwards of modules, removed when their context ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ After = Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Any], Any]
 """`after(module, args, kwargs, output)`; returns `None`, or another output."""
 
 
-class Stop(Exception):  # noqa: N818  (no error: it ends a forward whose rest nobody needs)
+class Stop(Exception):  # noqa: N818  (no error: it ends a forward whose rest is not needed)
     """Raised in a hook to leave a forward."""
 
 

@@ -15,10 +15,10 @@ from inweights.running._hooks import standing_in
 
 @contextmanager
 def fused_norms(net: nn.Module) -> Iterator[list[str]]:
-    """Every root-mean-square norm of the model in its fused form, as long as the context lasts; yields their names.
+    """While active, the root-mean-square norms of the model are computed in their fused form; yields their names.
 
-    Only those whose fused form gives what they give themselves: kinds that add one to their weight, or scale after
-    rounding, are left as they are.
+    Norms whose fused form has other results (kinds that add one to their weight, or scale after rounding) are left
+    as they are.
     """
     norms = {name: module for name, module in net.named_modules() if _agrees(module)}
     with ExitStack() as stack:
@@ -40,7 +40,7 @@ def _eps(module: nn.Module) -> float | None:
 
 @torch.no_grad()
 def _agrees(module: nn.Module) -> bool:
-    """Does the fused form give the same, to four units of rounding?"""
+    """Whether the fused form has the same result, to four units of rounding."""
     weight = getattr(module, "weight", None)
     if not type(module).__name__.endswith("RMSNorm") or not isinstance(weight, Tensor) or _eps(module) is None:
         return False

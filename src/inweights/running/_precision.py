@@ -1,4 +1,4 @@
-"""float64 that means float64: models that cast to float32 inside norms, softmax or routers are kept from it."""
+"""float64 throughout: the casts to float32 that some models make in norms, softmax or routers are prevented."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KeepFloat64(TorchFunctionMode):
     """While active, casts of float64 tensors to lower precision do nothing.
 
     Several families compute norms, softmax or routers in float32 whatever their weights are, which caps any
-    equality at 1e-7. No names are checked: every cast is seen, and `casts` counts those that were stopped.
+    equality at 1e-7. No names are checked: every cast is intercepted, and `casts` counts those that were prevented.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class KeepFloat64(TorchFunctionMode):
         self._before = torch.float32
 
     def __enter__(self) -> Any:
-        # Constants that a model makes on the way must be able to hold what float64 can.
+        # Constants that a model creates during the forward must have the range of float64.
         self._before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         return super().__enter__()

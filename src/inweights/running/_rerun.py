@@ -1,4 +1,4 @@
-"""One block with its inputs, run again as often as solving needs, and what is read off such runs."""
+"""One block with its inputs, re-run as often as solving needs, and what these runs measure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inweights.running._tape import Product, Tape
 
 
 class Rerun:
-    """One block with its inputs, to be run again as often as solving needs."""
+    """One block with its inputs, to be re-run as often as solving needs."""
 
     def __init__(
         self,
@@ -36,7 +36,8 @@ class Rerun:
     def noise(self) -> Tensor | None:
         """A relative error of every coordinate of the block's input at the query tokens, `(1, n, width)`.
 
-        As large as the square root of the machine epsilon: far above rounding, far below the block's own bends.
+        As large as the square root of the machine epsilon: far above rounding, and small enough for the block to be
+        linear over it.
         `None` where the input is not among the block's arguments.
         """
         x = stream(self.args, self.kwargs)
@@ -73,7 +74,7 @@ class Rerun:
 
 
 def read_input(rerun: Rerun) -> tuple[Tensor, int]:
-    """What the MLP reads at the query tokens, without any change, `(tokens, width)`; and how many tokens there are."""
+    """The MLP's input at the query tokens, without any change, `(tokens, width)`; and how many tokens there are."""
     name = rerun.block.inputs[0].name
     tape = Tape({name: rerun.model.get_parameter(name)})
     with torch.no_grad():
@@ -83,7 +84,7 @@ def read_input(rerun: Rerun) -> tuple[Tensor, int]:
 
 
 class Steer:
-    """Makes the input controls act on `z + Δz` at the query tokens: what their updates will do."""
+    """Has the input controls act on `z + Δz` at the query tokens, which is the effect of their updates."""
 
     def __init__(self, rerun: Rerun, z: Tensor, dz: Tensor, tokens: int) -> None:
         self.watched = {c.name: rerun.model.get_parameter(c.name) for c in rerun.block.inputs}
@@ -99,7 +100,7 @@ class Steer:
         change = torch.zeros_like(p.x)
         if p.experts is None and p.x.shape[1] == self.tokens:
             change[0, self.rows] = self.dz
-        else:  # an expert is given some of the tokens: find which
+        else:  # an expert is given some of the tokens: which ones
             same = (p.x.unsqueeze(-2) == self.z).all(-1)  # (experts, rows, query tokens)
             change = self.dz[same.int().argmax(-1)] * same.any(-1, keepdim=True)
         return p.made + (change @ W.mT).reshape(p.made.shape)

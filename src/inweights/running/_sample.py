@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
+from inweights.running._attention import no_cudnn_attention
 from inweights.running._head import last_logits
 
 # The cache is copied at every token, so a long context is sampled in smaller batches: bytes and texts at once.
@@ -19,6 +20,7 @@ DROP = 0.75
 """The share of texts in progress below which a batch is computed without those that have ended."""
 
 
+@no_cudnn_attention()
 def sample(
     net: nn.Module,
     shared: Sequence[int],
@@ -45,7 +47,7 @@ def sample(
         batch = max(1, min(batch or most, room // max(each, 1)))
         while len(tokens) < len(order):
             some = [texts[i] for i in order[len(tokens) : len(tokens) + batch]]
-            if _windowed(net):  # a window counts padding, too: only texts of one length go together
+            if _windowed(net):  # a window counts padding, too: only texts of one length are batched together
                 some = [t for t in some if len(t) == len(some[0])]
             tokens += _continued(net, cache, len(shared), some, new, temperature, generator, ends)
             after(len(tokens))
@@ -73,7 +75,7 @@ def _held(cache: Any) -> bool:
 
 
 def _windowed(net: nn.Module) -> bool:
-    """Whether some layers see only the last so many tokens."""
+    """Whether some layers attend to a sliding window only."""
     config: Any = net.config
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     kinds = getattr(text, "layer_types", None) or ()
@@ -82,7 +84,7 @@ def _windowed(net: nn.Module) -> bool:
 
 
 def widened(cache: Any, rows: int) -> Any:
-    """A cache of one text as that of several; keys and values are views, which the first token to come replaces."""
+    """A cache of one text as that of several; keys and values are views, which the next token replaces."""
     if cache is None:
         return None
     wide = copy.copy(cache)
@@ -115,7 +117,7 @@ def _continued(
     ids = torch.zeros(rows, width, dtype=torch.long)
     mask = torch.ones(rows, seen + width, dtype=torch.long)
     positions = torch.zeros_like(ids)
-    for r, text in enumerate(texts):  # padded on the left, so that all go on at the same place
+    for r, text in enumerate(texts):  # padded on the left, so that all continue at the same position
         gap = width - len(text)
         ids[r, gap:] = torch.tensor(text)
         mask[r, seen : seen + gap] = 0

@@ -22,7 +22,7 @@ def inputs(model: nn.Module, ids: Tensor, positions: Tensor | None) -> dict[str,
 
 
 def takes_positions(model: nn.Module) -> bool:
-    """Whether the model can be told the positions of its tokens."""
+    """Whether the model takes the positions of its tokens as an argument."""
     return "position_ids" in signature(model)
 
 
@@ -31,7 +31,7 @@ _STEPPABLE: WeakKeyDictionary[nn.Module, dict[torch.dtype, str]] = WeakKeyDictio
 
 
 def steppable(model: nn.Module, ids: Tensor) -> str:
-    """Why the model cannot be run token by token over its cache; empty if that gives what a whole forward gives."""
+    """Why the model cannot be run token by token over its cache; empty if that has the results of a whole forward."""
     known = _STEPPABLE.setdefault(model, {})
     dtype = next(model.parameters()).dtype
     if dtype not in known:
@@ -73,8 +73,8 @@ def step(
 
 
 def bookmark(module: nn.Module, arguments: Iterable[Any]) -> Callable[[], None] | None:
-    """What puts the caches and states among the arguments of a module back to how they are now, as far as the module
-    writes to them: one that runs again would write again. `None` where there are none."""
+    """A function that restores the caches and states among the arguments of a module, as far as the module writes to
+    them: one that is run again would write again. `None` where there are none."""
     numbers = (getattr(m, "layer_idx", None) for m in module.modules())
     own = {i for i in numbers if isinstance(i, int)}
     steps = [step for argument in arguments for step in _restorers(argument, own)]
@@ -87,7 +87,7 @@ def bookmark(module: nn.Module, arguments: Iterable[Any]) -> Callable[[], None] 
 
 
 def _restorers(value: Any, own: set[int]) -> list[Callable[[], None]]:
-    """How one argument is put back; `own` are the numbers of the layers that the module has."""
+    """A function that restores one argument; `own` are the numbers of the layers that the module has."""
     if isinstance(value, list) and value and all(isinstance(v, Tensor) for v in value):
         held, before = list(value), _copied(value)
 
@@ -102,7 +102,7 @@ def _restorers(value: Any, own: set[int]) -> list[Callable[[], None]]:
         return []
     layers = getattr(value, "layers", None)
     if not isinstance(layers, list):
-        # A cache of caches is put back by its parts; where those cannot be, it is not used at all.
+        # A cache of caches is restored part by part; where a part cannot be restored, the cache is not used.
         inner = [v for v in vars(value).values() if is_cache(v)]
         return [step for v in inner for step in _restorers(v, own)] if inner else [_attributes(value)]
     if not own:
@@ -118,7 +118,7 @@ def _restorers(value: Any, own: set[int]) -> list[Callable[[], None]]:
 
 
 def _attributes(thing: Any, skip: tuple[str, ...] = ()) -> Callable[[], None]:
-    """Puts the attributes of an object back that are tensors, numbers, lists or dictionaries of them."""
+    """Restores the attributes of an object that are tensors, numbers, lists or dictionaries of them."""
     before = _copied({k: v for k, v in vars(thing).items() if k not in skip})
 
     def put_back() -> None:
@@ -130,7 +130,7 @@ def _attributes(thing: Any, skip: tuple[str, ...] = ()) -> Callable[[], None]:
 
 
 def _copied(value: Any) -> Any:
-    """Tensors anew, also those in dicts and lists; everything else as it is."""
+    """Copies of tensors, also of those in dicts and lists; everything else as it is."""
     if isinstance(value, Tensor):
         return value.clone()
     if isinstance(value, dict):

@@ -13,14 +13,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 DEFAULT_LIMIT = 2 << 30
-"""Bytes that are held in memory unless said otherwise."""
+"""Bytes that are held in memory by default."""
 
 
 class Store:
-    """Tensors by key. What does not fit under `limit` bytes lies in a temporary folder, removed by `close`.
+    """Tensors by key. Those beyond `limit` bytes are kept in a temporary folder, which `close` removes.
 
-    Tensors stay on the device that they came from, and come back to it from the folder. They must not be changed in
-    place by whoever takes them: a tensor in memory is handed out as it is.
+    A tensor is returned on the device from which it was stored. It must not be changed in place: a tensor held in
+    memory is returned without a copy.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
@@ -33,13 +33,13 @@ class Store:
 
     @property
     def spilled(self) -> int:
-        """How many tensors lie in the folder now."""
+        """How many tensors are in the folder now."""
         return len(self._files)
 
     def __setitem__(self, key: Hashable, value: Tensor) -> None:
         self.discard(key)
         if self.held + value.nbytes <= self.limit:
-            # A view would keep all that it is a view of.
+            # A view would keep its whole base tensor in memory.
             whole = value.untyped_storage().nbytes() == value.nbytes
             self._memory[key] = value if whole else value.clone(memory_format=torch.contiguous_format)
             self.held += value.nbytes

@@ -1,4 +1,4 @@
-"""`Tape`: sees every product of an activation with a parameter, whatever module or function makes it."""
+"""`Tape`: records every product of an activation with a parameter, whatever module or function computes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Product:
     - `transposed`: whether it is stored as `(in, out)`.
     - `experts`: which entries of a parameter `(experts, ·, ·)` take part; `None` for a plain matrix.
     - `x`: shape `(experts, rows, in)`; one "expert" for a plain matrix.
-    - `made`: the result in the shape in which the model goes on with it; `rows` brings it to `(experts, rows, out)`.
+    - `made`: the result in the shape that the model uses; `rows` reshapes it to `(experts, rows, out)`.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Product:
 
 
 class Tape(TorchFunctionMode):
-    """Watches the products with some parameters of a module while it runs.
+    """Records the products with some parameters of a module while it runs.
 
-    - `watched`: parameter name to tensor; the others are not seen.
-    - `change`: called with each product before anybody else sees its result; may return another one. This is for
-      *solving*: proofs run without any tape.
-    - `rows`: hold only these rows of what is multiplied and made, `(k,)`; all of them by default. Those of a long
+    - `watched`: parameter name to tensor; products with others are not recorded.
+    - `change`: called with each product before its result is used; may return another result. This is for *solving*:
+      proofs run without any tape.
+    - `rows`: hold only these rows of the factors and results, `(k,)`; all of them by default. Those of a long
       context, over all blocks, take more memory than the model itself.
     """
 
@@ -98,7 +98,7 @@ class Tape(TorchFunctionMode):
 
 
 def _place(W: Tensor, p: Tensor) -> tuple[range | None, bool] | None:
-    """Which experts of `p` the view `W` is, and whether it is turned; `None` if it is only a piece."""
+    """Which experts of `p` the view `W` holds, and whether it is transposed; `None` if it is only a part of one."""
     if W.dtype != p.dtype or not p.is_contiguous() or p.ndim not in (2, 3):
         return None
     rows, columns = p.shape[-2:]

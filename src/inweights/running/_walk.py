@@ -66,10 +66,10 @@ class Walk:
         return value[:, self.skip :]
 
     def run(self, block: int, batch: int, x: Tensor | None = None) -> Tensor:
-        """What a block makes of the batch's hidden states, or of `x` in their place. Nothing is advanced."""
+        """The output of a block for the batch's hidden states, or for `x` in their place. Nothing is advanced."""
         call = self._calls[batch][block]
         x = self[batch].clone() if x is None else x  # some blocks work in place
-        # A copy for this run alone: what the block adds to its cache goes away with it.
+        # A copy for this run alone, discarded with what the block adds to its cache.
         cache = None if self._cache is None else widened(self._cache, self.sizes[batch])
         args = [filled(a, cache) for a in call.args]
         kwargs = {k: filled(a, cache) for k, a in call.kwargs.items()}
@@ -96,10 +96,10 @@ class Walk:
 
 
 def chain_of(net: nn.Module, names: Sequence[str]) -> Chain:
-    """The chain of these blocks, learnt from one short forward.
+    """The chain of these blocks, recorded in one short forward.
 
-    It is checked that walking block by block gives what that forward gave: a model whose blocks hand on more than
-    hidden states, or that does something between them, is refused.
+    It is checked that running block by block has the result of that forward: a model whose blocks pass on more than
+    hidden states, or that computes something between them, is refused.
     """
     ids = probe(net)
     outs: list[Any] = []

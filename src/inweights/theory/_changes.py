@@ -34,7 +34,7 @@ def exchanged(module: nn.Module, new: Mapping[str, Tensor]) -> Iterator[nn.Modul
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """Changes of some parameters of a module. The module itself is never left changed."""
+    """Changes of some parameters of a module. The module itself stays unchanged."""
 
     items: tuple[Update | Shift, ...]
 
@@ -61,7 +61,7 @@ class Changes:
         raise unknown("change of", name, [item.name for item in self.items])
 
     def random_like(self, seed: int = 0) -> Changes:
-        """Random changes of the same parameters, ranks and norms: the control that must miss."""
+        """Random changes of the same parameters, ranks and norms: the negative control."""
         generator = torch.Generator().manual_seed(seed)
         return Changes(tuple(item.random_like(generator) for item in self.items))
 

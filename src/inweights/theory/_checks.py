@@ -31,7 +31,7 @@ def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
 
 
 def require_finite(**tensors: Tensor) -> None:
-    """NaN and infinity spread through every formula and end as a silent wrong answer: stop here instead."""
+    """Raises `InputError` for NaN and infinite entries, which would otherwise spread to a wrong result unnoticed."""
     if broken := not_finite(tensors):
         names = ", ".join(f"`{name}`" for name in broken)
         raise InputError(

@@ -1,4 +1,4 @@
-"""All solutions of `ΔW a = W ΔA`: the theorem's update plus any matrix that does not see `a`."""
+"""All solutions of `ΔW a = W ΔA`: the theorem's update plus any matrix that maps `a` to zero."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from inweights.theory._update import Update
 
 
 def blind_to(B: Update, a: Tensor) -> Update:
-    """The part of `B` that does not see `a`: `B (I − a aᵀ/‖a‖²)`, an update that maps `a` to zero.
+    """The part of `B` that maps `a` to zero: `B (I − a aᵀ/‖a‖²)`.
 
-    `a` has shape `(..., in)`; a zero `a` is seen by nothing, so `B` is returned as it is.
+    `a` has shape `(..., in)`; every `B` maps a zero `a` to zero, and is then returned as it is.
     """
     require_last(B.shape[-1], "the update", a=a)
     length = norm(a)

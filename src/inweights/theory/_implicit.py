@@ -1,7 +1,7 @@
 """The theorem: what a part `Y` of the context does, written as a change of the weights.
 
-Notation, as in "Learning without training" (arXiv 2507.16003): `a = A(C∖Y, x)` is what the contextual
-layer says without `Y`, `ΔA = A(C, x) − A(C∖Y, x)` is what `Y` adds to it.
+Notation, as in "Learning without training" (arXiv 2507.16003): `a = A(C∖Y, x)` is the output of the contextual
+layer without `Y`, `ΔA = A(C, x) − A(C∖Y, x)` is what `Y` adds to it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _carried(a: Tensor, target: Tensor, carrier: Tensor, name: str) -> Update:
     length = norm(carrier)
     unit = wide(carrier) / length.clamp_min(torch.finfo(length.dtype).tiny)
     grip = (unit * wide(a)).sum(-1, keepdim=True)
-    # A carrier at a right angle to `a` up to rounding is as useless as one that is exactly so.
+    # A carrier that is orthogonal to `a` up to rounding cannot be scaled to vᵀa = 1 either.
     slipping = grip.abs() <= 8 * torch.finfo(grip.dtype).eps * norm(a)
     slipping |= grip.abs() < torch.finfo(a.dtype).tiny
     if bool(slipping.any()):
@@ -141,8 +141,8 @@ def residual_bias(delta: Tensor, *, name: str = "") -> Shift:
 def residual_matrix(h: Tensor, delta: Tensor, *, name: str = "") -> Update:
     """The same vector added by the last matrix: `ΔW' = δ hᵀ / ‖h‖²`.
 
-    `h` is the inner activation *after* the input update, which is that of the full context. (With the
-    activation of the reduced context the update would act on a vector that is no longer there.)
+    `h` is the inner activation *after* the input update, which is that of the full context. (The activation of
+    the reduced context no longer occurs once the input update is applied.)
     """
     return rank_one(h, delta, name=name)
 
@@ -175,9 +175,9 @@ def quotient(delta: Tensor, n: Tensor) -> Tensor:
 
 
 def scalar_update(w: Tensor, full: Tensor, reduced: Tensor) -> Tensor:
-    """The picture in one dimension: `Γ = w (A(C, x) − A(C∖Y, x)) / A(C∖Y, x)`.
+    """The theorem in one dimension: `Γ = w (A(C, x) − A(C∖Y, x)) / A(C∖Y, x)`.
 
-    The implicit update is the relative change of what the layer says, times the weight. All arguments
+    The implicit update is the relative change of the layer's output, times the weight. All arguments
     are numbers in tensors of shapes that broadcast.
     """
     require_finite(w=w, full=full, reduced=reduced)

@@ -33,9 +33,9 @@ class Solution:
     - `update`: the update itself, of at most as many columns as there are tokens.
     - `rank`: how many independent directions the inputs have (singular values above the cut).
     - `condition`: largest over smallest kept singular value of the inputs.
-    - `residual`: the largest miss over the tokens, each relative to its own target: `max_i ‖M z_i − t_i‖ / ‖t_i‖`
-      (a target that is lost in the rounding of `M z_i` counts as that large). Of the factors as returned, and of
-      the equations that were solved: so before any `premultiplied(W)`.
+    - `residual`: the largest relative error over the tokens: `max_i ‖M z_i − t_i‖ / ‖t_i‖` (a target smaller than
+      the rounding error of `M z_i` counts as that large). It is measured with the factors as returned, for the
+      equations that were solved, that is before any `premultiplied(W)`.
     - `exact`: whether the residual is rounding: below the square root of the machine epsilon of the dtype.
     """
 
@@ -50,7 +50,7 @@ class Solution:
         return dataclasses.replace(self, update=self.update.premultiplied(W))
 
     def growth(self, W: Tensor) -> Tensor:
-        """`‖ΔW‖_F / ‖W‖_F`: a huge update that inverts rounding noise is no proof."""
+        """`‖ΔW‖_F / ‖W‖_F`. A very large value indicates an update that inverts rounding noise."""
         return self.update.frobenius() / torch.linalg.matrix_norm(wide(W))
 
 
@@ -61,7 +61,7 @@ def least_squares(Z: Tensor, T: Tensor, *, ridge: float = 0.0, cut: float | None
 
     - `Z`: inputs, shape `(..., tokens, in)`.
     - `T`: targets, shape `(..., tokens, out)`.
-    - `ridge`: the penalty; 0 asks for the pseudo-inverse.
+    - `ridge`: the penalty; 0 gives the pseudo-inverse.
     - `cut`: singular values of `Z` below `cut` times the largest count as zero; 1e-8, or the precision of the dtype if
       that is more. They are *not* fitted: equal tokens with different targets leave a residual, not a huge update.
 
@@ -117,7 +117,8 @@ def least_squares(Z: Tensor, T: Tensor, *, ridge: float = 0.0, cut: float | None
 
 
 def _residual(update: Update, Z: Tensor, T: Tensor) -> Tensor:
-    """The largest relative miss over the tokens. One large target must not hide that a small one is missed."""
+    """The largest relative error over the tokens: relative, so that a large target does not hide the error of a
+    small one."""
     miss = norm(Z @ wide(update.v) @ wide(update.u).mT - T).squeeze(-1)
     eps = torch.finfo(update.u.dtype).eps
     blur = 30 * eps * update.frobenius().unsqueeze(-1) * norm(Z).squeeze(-1)  # the rounding of M z itself
@@ -138,8 +139,8 @@ def static_update(
     - `ridge`, `cut`: see `least_squares`.
 
     **Returns:** a `Solution`, exact if and only if `ΔZ Z⁺Z = ΔZ`: always when the tokens are independent, so for
-    at most `in` of them; beyond that it is the best update in the least-squares sense. (A `W` that is blind to what
-    is missed may still be served exactly; the verdict is about the inputs, so that it holds for every `W`.)
+    at most `in` of them; beyond that it is the best update in the least-squares sense. (If `W` maps the remaining
+    error to zero, its output is exact all the same; `exact` is about the inputs, so that it holds for every `W`.)
 
     **Example:**
 

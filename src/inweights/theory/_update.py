@@ -1,4 +1,4 @@
-"""`Update`: a low-rank change of one matrix, kept as factors and never formed unless asked."""
+"""`Update`: a low-rank change of one matrix, kept as factors; the dense matrix is formed by `dense` alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Update:
         require_alike(u=self.u, v=self.v)
         require_broadcast(u=tuple(self.u.shape[:-2]), v=tuple(self.v.shape[:-2]))
 
-    # --- what it is ---------------------------------------------------------------------------------
+    # --- properties ---------------------------------------------------------------------------------
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -171,7 +171,7 @@ class Update:
         return self * (1 / factor)
 
     def random_like(self, generator: torch.Generator) -> Update:
-        """A random update of the same parameter, columns and Frobenius norms: the control of every claim."""
+        """A random update of the same parameter, columns and Frobenius norms: the negative control of most claims."""
         noise = (torch.randn(f.shape, generator=generator, dtype=f.dtype).to(f.device) for f in self.factors)
         other = self.remade(*noise)
         size = self.frobenius()
@@ -217,7 +217,7 @@ class Update:
                 f"`[{len(picks)} indices]` is too many: this update has leading dimensions {self.batch}; "
                 "its matrices are in `.dense()`."
             )
-        # The last two dimensions of the factors are not the caller's to index, also not through `...`.
+        # Callers index the leading dimensions only: never the last two of the factors, also not through `...`.
         index = (*picks, slice(None), slice(None)) if ... in picks else picks
         # `expand` makes views: a broadcast dimension costs no memory.
         u, v = (f.expand(*self.batch, *f.shape[-2:])[index] for f in (self.u, self.v))

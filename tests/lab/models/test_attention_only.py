@@ -46,8 +46,8 @@ def test_shortformer_copies_nothing_of_positions() -> None:
         model = build(positions=positions)
         for layer in model.layers:
             torch.nn.init.zeros_(layer.qk.weight)
-        said = model(torch.ones(1, 12, dtype=torch.long))
-        assert torch.allclose(said[:, 0], said[:, -1], atol=1e-6) == alike
+        output = model(torch.ones(1, 12, dtype=torch.long))
+        assert torch.allclose(output[:, 0], output[:, -1], atol=1e-6) == alike
 
 
 def test_an_ablated_head_adds_nothing_while_it_lasts() -> None:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from inweights._errors import InputError
 from inweights.lab._draw import Draw
 from inweights.lab.models import MODELS, Learner
-from inweights.lab.models._settings import SIZES
 from inweights.lab.tasks import Linear, Loss, Sample, Task
 
 POINTS, BATCH = 6, 4
@@ -86,15 +85,15 @@ def make(name: str, task: Task, seed: int = 0) -> Learner:
 
 def cases() -> list[tuple[str, str]]:
     """Every model with every task that it can read."""
-    found = []
+    result = []
     for name in MODELS:
         for kind, task in TASKS.items():
             try:
                 make(name, task)
             except InputError:
                 continue
-            found.append((name, kind))
-    return found
+            result.append((name, kind))
+    return result
 
 
 CASES = cases()
@@ -265,19 +264,6 @@ def test_settings_are_written_down_and_checked(name: str) -> None:
         elif type(value) is str:
             with pytest.raises(InputError, match=r"'nonsense'.* must be .* or .*\.$"):
                 MODELS.make(name, **{key: "nonsense"})
-
-
-def test_heads_share_the_width() -> None:
-    with pytest.raises(InputError, match=r"`heads` is 3, which does not divide the width 64\.$"):
-        MODELS.make("encoder", heads=3)
-
-
-@pytest.mark.parametrize("size", list(SIZES))
-def test_the_dial_sets_what_is_not_set(size: str) -> None:
-    layers, width, heads = SIZES[size]
-    assert MODELS.make("hybrid", size=size).shape == (layers, width, heads)  # type: ignore[attr-defined]
-    assert MODELS.make("hybrid", size=size, layers=5, heads=1).shape == (5, width, 1)  # type: ignore[attr-defined]
-    assert MODELS.make("mamba", size=size, width=8).shape[:2] == (layers, 8)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])

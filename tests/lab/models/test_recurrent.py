@@ -35,12 +35,12 @@ def test_a_single_token_is_its_own_state() -> None:
 
 
 def selective_by_hand(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Tensor:
-    state, said = torch.zeros(len(u), *rate.shape, dtype=u.dtype), []
+    state, output = torch.zeros(len(u), *rate.shape, dtype=u.dtype), []
     for i in range(u.shape[1]):
         taken = (delta[:, i] * u[:, i]).unsqueeze(2) * b[:, i].unsqueeze(1)
         state = (-delta[:, i].unsqueeze(2) * rate).exp() * state + taken
-        said.append((state * c[:, i].unsqueeze(1)).sum(2))
-    return torch.stack(said, 1)
+        output.append((state * c[:, i].unsqueeze(1)).sum(2))
+    return torch.stack(output, 1)
 
 
 @pytest.mark.parametrize("together", [1, 4, 100])

@@ -55,11 +55,11 @@ def leak(predictor: Predictor, xs: Tensor, ys: Tensor) -> float:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_shapes_and_dtypes(name: str, dtype: torch.dtype, device: str) -> None:
     xs, ys = draw(name, dtype=dtype, device=device)
-    found = make(name).predict_prefixes(xs, ys)
-    assert (found.shape, found.dtype, found.device) == (ys.shape, dtype, xs.device)
-    assert found.isfinite().all()
+    result = make(name).predict_prefixes(xs, ys)
+    assert (result.shape, result.dtype, result.device) == (ys.shape, dtype, xs.device)
+    assert result.isfinite().all()
     exact = make(name).predict_prefixes(xs.double(), ys.double())
-    assert torch.allclose(found.double(), exact, rtol=1e-3, atol=1e-3)  # in float32
+    assert torch.allclose(result.double(), exact, rtol=1e-3, atol=1e-3)  # in float32
 
 
 @pytest.mark.parametrize("name", NAMES)

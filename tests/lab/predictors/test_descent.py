@@ -17,15 +17,15 @@ def test_gd_is_the_gradient_of_autograd(prompt: Prompt) -> None:
     xs, ys = prompt
 
     def loop(steps: int) -> Tensor:
-        found = torch.zeros_like(xs)
+        result = torch.zeros_like(xs)
         for b in range(4):
             for i in range(1, 13):
                 w = torch.zeros(5, dtype=torch.float64, requires_grad=True)
                 for _ in range(steps):
                     loss = (xs[b, :i] @ w - ys[b, :i]).square().sum() / (2 * i)
                     w = (w - 0.2 * torch.autograd.grad(loss, w)[0]).detach().requires_grad_()
-                found[b, i] = w.detach()
-        return found
+                result[b, i] = w.detach()
+        return result
 
     ours = GD(rate=0.2, steps=3).weights(xs, ys)
     assert torch.allclose(ours, loop(3), atol=1e-12)
@@ -40,7 +40,7 @@ def test_one_step_is_averaging_and_many_are_least_squares(prompt: Prompt) -> Non
 
 def token_by_token(xs: Tensor, ys: Tensor, rates: tuple[float, ...], curvatures: tuple[float, ...]) -> Tensor:
     """GD++ as layers of linear attention do it: tokens `(x, y)` of the examples and the query `(x, 0)` change."""
-    found = torch.zeros_like(ys)
+    result = torch.zeros_like(ys)
     for b in range(len(xs)):
         for i in range(1, xs.shape[1]):
             x, query, rest, answer = xs[b, :i].clone(), xs[b, i].clone(), ys[b, :i].clone(), torch.zeros(())
@@ -49,8 +49,8 @@ def token_by_token(xs: Tensor, ys: Tensor, rates: tuple[float, ...], curvatures:
                 spread = x.mT @ x
                 answer, rest = answer + step @ query, rest - x @ step
                 x, query = x - curvature * x @ spread, query - curvature * spread @ query
-            found[b, i] = answer
-    return found
+            result[b, i] = answer
+    return result
 
 
 def test_gd_plus_plus_is_what_the_layers_do_to_the_tokens(prompt: Prompt) -> None:
@@ -147,12 +147,12 @@ def test_sgd_is_one_step_for_each_example(prompt: Prompt, penalty: float) -> Non
     xs, ys = prompt
 
     def loop(rate: float) -> Tensor:
-        w, found = torch.zeros_like(xs[:, 0]), []
+        w, result = torch.zeros_like(xs[:, 0]), []
         for i in range(13):
-            found.append(w)
+            result.append(w)
             miss = (xs[:, i] * w).sum(-1, keepdim=True) - ys[:, i : i + 1]
             w = w - 2 * rate * (miss * xs[:, i] + penalty * w)
-        return torch.stack(found, 1)
+        return torch.stack(result, 1)
 
     ours = SGD(rate=0.02, penalty=penalty).weights(xs, ys)
     assert torch.allclose(ours, loop(0.02), atol=1e-13)

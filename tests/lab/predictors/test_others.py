@@ -43,12 +43,12 @@ def test_discrete_mmse_is_its_sum_over_the_pool(prompt: Prompt) -> None:
     pool = Draw(9, 0, 32, dtype=torch.float64).normal(5)
 
     def loop(noise: float) -> Tensor:
-        found = torch.zeros_like(ys)
+        result = torch.zeros_like(ys)
         for b in range(4):
             for i in range(13):
                 likely = torch.tensor([-(ys[b, :i] - xs[b, :i] @ w).square().sum() / (2 * noise**2) for w in pool])
-                found[b, i] = likely.softmax(0) @ (pool @ xs[b, i])
-        return found
+                result[b, i] = likely.softmax(0) @ (pool @ xs[b, i])
+        return result
 
     ours = DiscreteMMSE(pool=pool, noise=2.0).predict_prefixes(xs, ys)
     assert torch.allclose(ours, loop(2.0), atol=1e-12)
@@ -189,10 +189,10 @@ def test_the_pretest_distinguishes_classes_from_numbers(prompt: Prompt) -> None:
     xs, ys = prompt
     mixed = ys.sign()
     mixed[:, 6] = 0.3
-    found = PreTest().predict_prefixes(xs, mixed)
+    result = PreTest().predict_prefixes(xs, mixed)
     logistic, squares = LogisticPredictor().predict_prefixes(xs, mixed), OLS().predict_prefixes(xs, mixed)
-    assert torch.equal(found[:, :7], logistic[:, :7])
-    assert torch.equal(found[:, 7:], squares[:, 7:])
+    assert torch.equal(result[:, :7], logistic[:, :7])
+    assert torch.equal(result[:, 7:], squares[:, 7:])
     assert not torch.allclose(logistic[:, 7:], squares[:, 7:], atol=1e-2)
     other = PreTest(classes=(0.0, 0.3)).predict_prefixes(xs, mixed)
     assert torch.equal(other[:, 1:], squares[:, 1:])
@@ -203,7 +203,7 @@ def test_validation_is_its_loop(prompt: Prompt, tree: RegressionTree | Nearest) 
     xs, ys = prompt
     among = (Zero(), Ridge(penalty=0.3), tree)
     asked = xs.flip(1)
-    found = Validation(among=among, share=0.6).predict_prefixes(xs, ys, asked)
+    result = Validation(among=among, share=0.6).predict_prefixes(xs, ys, asked)
 
     def after(k: int, b: int, n: int, query: Tensor) -> float:
         x = torch.cat([xs[b, :n], query.unsqueeze(0)]).unsqueeze(0)
@@ -217,7 +217,7 @@ def test_validation_is_its_loop(prompt: Prompt, tree: RegressionTree | Nearest) 
             errors = [sum((after(k, b, n, xs[b, j]) - float(ys[b, j])) ** 2 for j in range(n, i)) for k in range(3)]
             best = min(range(3), key=errors.__getitem__)
             chosen.add(best)
-            assert abs(after(best, b, n, asked[b, i]) - float(found[b, i])) < 1e-10
+            assert abs(after(best, b, n, asked[b, i]) - float(result[b, i])) < 1e-10
     assert len(chosen) > 1
 
 
@@ -228,7 +228,7 @@ def test_validation_selects_the_penalty_for_the_noise() -> None:
     for noise, right in ((0.1, 0), (1.0, 1)):
         sample = Linear(dims=20, noise=noise * 20**0.5).sample(Draw(6, 0, 256), 41)
         ys = sample.ys / 20**0.5
-        found = Validation(among=among).predict_prefixes(sample.xs, ys)[:, -1]
+        result = Validation(among=among).predict_prefixes(sample.xs, ys)[:, -1]
         half = torch.cat([sample.xs[:, :20], sample.xs[:, -1:]], 1), torch.cat([ys[:, :20], ys[:, -1:]], 1)
         answer = among[right].predict_prefixes(*half)[:, -1]
-        assert torch.isclose(found, answer, atol=1e-5).float().mean() > 0.8
+        assert torch.isclose(result, answer, atol=1e-5).float().mean() > 0.8

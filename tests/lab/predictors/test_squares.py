@@ -20,23 +20,23 @@ Prompt = tuple[Tensor, Tensor]
 
 def test_averaging_is_the_mean_of_products(prompt: Prompt) -> None:
     xs, ys = prompt
-    found = Averaging().predict_prefixes(xs, ys)
+    result = Averaging().predict_prefixes(xs, ys)
     for i in range(1, xs.shape[1]):
         w = (xs[:, :i] * ys[:, :i, None]).mean(1)
-        assert torch.allclose(found[:, i], (w * xs[:, i]).sum(-1), atol=1e-13)
+        assert torch.allclose(result[:, i], (w * xs[:, i]).sum(-1), atol=1e-13)
 
 
 def test_averaging_of_ones_is_the_running_mean(prompt: Prompt) -> None:
     _, ys = prompt
-    found = Averaging().predict_prefixes(torch.ones_like(ys).unsqueeze(-1), ys)
-    assert torch.allclose(found[:, 7], ys[:, :7].mean(1), atol=1e-14)
+    result = Averaging().predict_prefixes(torch.ones_like(ys).unsqueeze(-1), ys)
+    assert torch.allclose(result[:, 7], ys[:, :7].mean(1), atol=1e-14)
 
 
 def by_pseudoinverse(xs: Tensor, ys: Tensor) -> Tensor:
-    found = [torch.zeros_like(xs[:, 0])]
+    result = [torch.zeros_like(xs[:, 0])]
     for i in range(1, xs.shape[1]):
-        found.append((torch.linalg.pinv(xs[:, :i], rtol=1e-9) @ ys[:, :i, None]).squeeze(-1))
-    return torch.stack(found, 1)
+        result.append((torch.linalg.pinv(xs[:, :i], rtol=1e-9) @ ys[:, :i, None]).squeeze(-1))
+    return torch.stack(result, 1)
 
 
 def test_ols_is_the_pseudoinverse_before_at_and_after_full_rank(prompt: Prompt) -> None:
@@ -181,6 +181,6 @@ def test_kernel_ridge_is_that_of_scikit_learn(prompt: Prompt) -> None:
 def test_each_output_is_answered_for_itself(prompt: Prompt, of: Predictor) -> None:
     xs, ys = prompt
     several = torch.stack([ys, ys.square(), -ys], -1)
-    found = Outputs(of=of).predict_prefixes(xs, several, xs.flip(1))
+    result = Outputs(of=of).predict_prefixes(xs, several, xs.flip(1))
     for k in range(3):
-        assert torch.allclose(found[..., k], of.predict_prefixes(xs, several[..., k], xs.flip(1)), atol=1e-12)
+        assert torch.allclose(result[..., k], of.predict_prefixes(xs, several[..., k], xs.flip(1)), atol=1e-12)

@@ -47,10 +47,10 @@ def test_training_learns_and_the_theorem_holds_throughout() -> None:
     assert len(seen) == 4
     assert seen[0].prompt_loss > 1.5
     assert seen[-1].prompt_loss < 0.5
-    for found in seen:
-        assert found.difference <= 1e-4  # float32
-        assert abs(found.weights_loss - found.prompt_loss) <= 1e-5
-        assert found.control > 1e-2
+    for result in seen:
+        assert result.difference <= 1e-4  # float32
+        assert abs(result.weights_loss - result.prompt_loss) <= 1e-5
+        assert result.control > 1e-2
     exact = coincidence(run.block.double(), Prompts(*(t.double() for t in test)))
     assert exact.difference <= 1e-10
     assert exact.control > 1e-2
@@ -78,27 +78,27 @@ def test_the_exponent_of_a_power_is_the_power() -> None:
 def test_finetuning_changes_the_same_matrix_and_starts_from_the_same_loss() -> None:
     block = train_block(SMALL).block
     before = {name: p.clone() for name, p in block.named_parameters()}
-    found = finetuning(block, SMALL.make(), SMALL.task, 20, trials=30, queries=8, seed=5)
-    assert found.sgd.shape == found.implicit.shape == (30, 21)
-    torch.testing.assert_close(found.sgd[:, 0], found.implicit[:, 0])  # nothing read, nothing trained on
-    assert found.implicit[:, -1].mean() < 0.5 * found.implicit[:, 0].mean()
-    assert found.sgd[:, -1].mean() < 0.5 * found.sgd[:, 0].mean()
-    assert found.rate in found.rates
+    result = finetuning(block, SMALL.make(), SMALL.task, 20, trials=30, queries=8, seed=5)
+    assert result.sgd.shape == result.implicit.shape == (30, 21)
+    torch.testing.assert_close(result.sgd[:, 0], result.implicit[:, 0])  # nothing read, nothing trained on
+    assert result.implicit[:, -1].mean() < 0.5 * result.implicit[:, 0].mean()
+    assert result.sgd[:, -1].mean() < 0.5 * result.sgd[:, 0].mean()
+    assert result.rate in result.rates
     # The controls: another query's update serves badly, and SGD needs no trained block.
-    assert found.borrowed[:, -1].mean() > 2 * found.implicit[:, -1].mean()
-    assert found.untrained.shape == (30, 21)
+    assert result.borrowed[:, -1].mean() > 2 * result.implicit[:, -1].mean()
+    assert result.untrained.shape == (30, 21)
     assert all(torch.equal(p, before[name]) for name, p in block.named_parameters())
 
 
 def test_reading_examples_by_weights_is_reading_them() -> None:
     """The implicit losses of the fine-tuning figure are those of the prompted block."""
     block = train_block(SMALL).block
-    found = finetuning(block, SMALL.make(), SMALL.task, 20, trials=10, queries=4, seed=5)
+    result = finetuning(block, SMALL.make(), SMALL.task, 20, trials=10, queries=4, seed=5)
     prompts = SMALL.task.prompts(10, 20, seed=5, step=2, queries=4)
     with torch.no_grad():
         for i in (1, 7, 20):
-            said = block(prompts.context[:, None, :i], prompts.query)[..., -1]
-            torch.testing.assert_close((said - prompts.target).square().mean(1), found.implicit[:, i])
+            output = block(prompts.context[:, None, :i], prompts.query)[..., -1]
+            torch.testing.assert_close((output - prompts.target).square().mean(1), result.implicit[:, i])
 
 
 def test_bootstrap_intervals_have_their_nominal_coverage() -> None:
@@ -131,7 +131,7 @@ def test_all_impossible_settings_are_listed_at_once() -> None:
 def test_section_4_does_not_hold_where_the_control_agrees() -> None:
     import dataclasses
 
-    found = section4(OneBlock(examples=5, steps=3, batch=8))
-    assert found.holds
-    assert not dataclasses.replace(found, exact=found.exact._replace(control=0.0)).holds
-    assert not dataclasses.replace(found, exact=found.exact._replace(difference=1e-6)).holds
+    result = section4(OneBlock(examples=5, steps=3, batch=8))
+    assert result.holds
+    assert not dataclasses.replace(result, exact=result.exact._replace(control=0.0)).holds
+    assert not dataclasses.replace(result, exact=result.exact._replace(difference=1e-6)).holds

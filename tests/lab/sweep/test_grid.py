@@ -16,14 +16,14 @@ def problems(recipe: Recipe, *grid: str) -> list[str]:
 
 
 def test_a_grid_is_every_combination_in_order(small: Recipe) -> None:
-    found = cells(small, ["model.layers=1,2", "optimiser=adam,muon", "betas=[0.9,0.99],[0.8, 0.9]"])
-    assert [tuple(str(v) for v in c.settings.values()) for c in found][:3] == [
+    result = cells(small, ["model.layers=1,2", "optimiser=adam,muon", "betas=[0.9,0.99],[0.8, 0.9]"])
+    assert [tuple(str(v) for v in c.settings.values()) for c in result][:3] == [
         ("1", "adam", "[0.9, 0.99]"),
         ("1", "adam", "[0.8, 0.9]"),
         ("1", "muon", "[0.9, 0.99]"),
     ]
-    assert len({c.key for c in found}) == len(found) == 8
-    assert found[1].recipe == changed(small, ["model.layers=1", "optimiser=adam", "betas=[0.8,0.9]"])
+    assert len({c.key for c in result}) == len(result) == 8
+    assert result[1].recipe == changed(small, ["model.layers=1", "optimiser=adam", "betas=[0.8,0.9]"])
 
 
 def test_a_cell_is_its_recipe(small: Recipe) -> None:
@@ -51,8 +51,8 @@ def test_a_cell_is_its_recipe(small: Recipe) -> None:
     ],
 )
 def test_bad_grids_are_one_sentence(small: Recipe, grid: list[str], said: str) -> None:
-    (found,) = problems(small, *grid)
-    assert said in found
+    (result,) = problems(small, *grid)
+    assert said in result
 
 
 def test_all_problems_at_once_and_each_once(small: Recipe) -> None:

@@ -152,9 +152,9 @@ def test_workers_that_always_die_are_one_sentence(
     four: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_local, "serve", os._exit)  # it cannot be called so: the process ends with 1
-    (found,) = sweep(four[:1], tmp_path, jobs=1, prompts=PROMPTS)
-    assert found.status == "failed"
-    assert found.message.startswith("Its process died 4 times, last with exit code 1: ")
+    (result,) = sweep(four[:1], tmp_path, jobs=1, prompts=PROMPTS)
+    assert result.status == "failed"
+    assert result.message.startswith("Its process died 4 times, last with exit code 1: ")
     assert not any(tmp_path.glob("cells/*/result.json"))
 
 
@@ -170,13 +170,13 @@ def test_a_failed_cell_is_reported_and_stops_no_other(tmp_path: Path, arguments:
     out = ("--out", str(tmp_path), "--jobs", "1", "--prompts", str(PROMPTS))
     code, text, _ = ask(*small, "--grid", "rate=1e6,1e-3", *out, "--json")
     assert code == 1
-    found = json.loads(text)
-    assert found.keys() == {"cells", "engine", "table"}
-    wild, tame = found["cells"]
+    result = json.loads(text)
+    assert result.keys() == {"cells", "engine", "table"}
+    wild, tame = result["cells"]
     assert (wild["settings"], wild["status"], wild["loss"]) == ({"rate": 1e6}, "failed", None)
     assert "train with a `rate` below 1e+06" in wild["message"]
     assert (tame["status"], len(tame["curve"]), tame["message"]) == ("done", 6, "")
-    assert Path(found["table"]).is_file()
+    assert Path(result["table"]).is_file()
     code, text, _ = ask(*small, "--grid", "rate=1e-3", *out)
     assert code == 0
     assert "done" in text
@@ -205,7 +205,7 @@ def test_the_command_gives_what_the_function_gives(
     out, results = swept
     code, text, _ = ask(*arguments, "--out", str(out), "--prompts", str(PROMPTS), "--json")
     assert code == 0
-    found = json.loads(text)
-    assert found["engine"] == "local"
-    assert [c["settings"] for c in found["cells"]] == [c.settings for c in four]
-    assert [(c["loss"], c["curve"]) for c in found["cells"]] == [(r.loss, list(r.curve)) for r in results]
+    result = json.loads(text)
+    assert result["engine"] == "local"
+    assert [c["settings"] for c in result["cells"]] == [c.settings for c in four]
+    assert [(c["loss"], c["curve"]) for c in result["cells"]] == [(r.loss, list(r.curve)) for r in results]

@@ -48,8 +48,8 @@ def test_two_processes_have_the_losses_of_one(small: Recipe, tmp_path: Path) -> 
     assert (losses(tmp_path / "other") / losses(tmp_path / "one") - 1).abs().max() > 0.1
     # Weights may differ where the loss does not depend on them (biases of keys), so it is answers that are compared.
     task, two = recipe.make_task(), load_trained(tmp_path / "two" / "model.safetensors")[0]
-    found = curves(task, recipe.points, {"one": one.model, "two": two}, prompts=64)
-    torch.testing.assert_close(found["two"], found["one"], rtol=1e-3, atol=1e-4, equal_nan=True)
+    result = curves(task, recipe.points, {"one": one.model, "two": two}, prompts=64)
+    torch.testing.assert_close(result["two"], result["one"], rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused(small: Recipe) -> None:

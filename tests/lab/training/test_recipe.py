@@ -33,18 +33,18 @@ def test_unknown_keys_are_named_with_their_neighbours(small: Recipe) -> None:
     ],
 )  # fmt: skip
 def test_impossible_values_are_one_sentence(small: Recipe, setting: str) -> None:
-    (said,) = sentences(small, setting)
-    assert said.startswith("--set: ")
-    assert setting.partition("=")[0].split(".")[-1] in said
+    (output,) = sentences(small, setting)
+    assert output.startswith("--set: ")
+    assert setting.partition("=")[0].split(".")[-1] in output
 
 
 def test_all_problems_at_once(small: Recipe) -> None:
-    said = sentences(small, "steps=0", "batch=0", "nonsense=1")
-    assert len(said) == 3
+    output = sentences(small, "steps=0", "batch=0", "nonsense=1")
+    assert len(output) == 3
     assert len(sentences(small, "stepz=3", "model.layers=0", "task.kind=liner")) == 3
-    said = sentences(small, "task.dims=0", "model.size=huge", "curriculum.dims=1", "curriculum.points=99")
-    assert len(said) == 3
-    assert all(line.startswith("--set: ") for line in said)
+    output = sentences(small, "task.dims=0", "model.size=huge", "curriculum.dims=1", "curriculum.points=99")
+    assert len(output) == 3
+    assert all(line.startswith("--set: ") for line in output)
 
 
 def test_settings_that_are_none(small: Recipe) -> None:

@@ -20,7 +20,7 @@ from inweights.lab.training import (
     train,
     train_seeds,
 )
-from inweights.lab.training._seeds import RECURRENT, one_by_one
+from inweights.lab.training._seeds import ALONE, one_by_one
 from inweights.lab.zoo._keep import keep
 
 KINDS = {
@@ -35,13 +35,16 @@ KINDS = {
     "seed-encoder": ["average=3"],  # a curriculum, and the mean of weights
     "mixed-noise-8": [],
     "induction": [],  # tokens
+    "griffin-5": ["model.layers=3"],  # scans
+    "mamba-5": ["model.layers=1", "model.width=8"],
+    "hybrid-5": ["model.layers=1", "model.width=8"],
 }
 
 
 def test_every_architecture_has_a_recipe_and_its_seeds_are_tested() -> None:
     kinds = {read(name).model.kind for name in recipe_names()}
     assert kinds == set(MODELS)
-    assert {recipe_of(name).model.kind for name in KINDS} | set(RECURRENT) == kinds
+    assert {recipe_of(name).model.kind for name in KINDS} | set(ALONE) == kinds
 
 
 def recipe_of(name: str) -> Recipe:

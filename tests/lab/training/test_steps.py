@@ -18,6 +18,7 @@ from inweights.lab.training._optimiser import orthogonal
 from inweights.lab.training._processes import Processes
 from inweights.lab.training._run import Run, point_losses
 from inweights.lab.training._schedule import active, rate
+from inweights.lab.training._seeds import SeededRun
 
 SETTINGS = ["steps=1000", "rate=0.5", "warmup=0.1", "cooldown=0.2"]
 
@@ -45,17 +46,17 @@ def test_a_long_warm_up_is_linear_under_every_schedule(small: Recipe) -> None:
 
 def test_a_curriculum_goes_from_few_to_all(small: Recipe) -> None:
     recipe = changed(small, ["steps=1000", "curriculum.dims=2", "curriculum.points=3", "curriculum.share=0.4"])
-    found = [tuple(int(v) for v in active(recipe, 5, torch.tensor(s))) for s in (0, 99, 100, 250, 399, 400, 999)]
+    result = [tuple(int(v) for v in active(recipe, 5, torch.tensor(s))) for s in (0, 99, 100, 250, 399, 400, 999)]
     # Four sizes each, a hundred steps for each of them.
-    assert found == [(2, 3), (2, 3), (3, 4), (4, 5), (5, 6), (5, 6), (5, 6)]
+    assert result == [(2, 3), (2, 3), (3, 4), (4, 5), (5, 6), (5, 6), (5, 6)]
     assert tuple(int(v) for v in active(small, 5, torch.tensor(0))) == (5, 6)
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 48), (3, 48, 16), (1, 64, 16)])
 def test_orthogonal_makes_singular_values_near_one(shape: tuple[int, ...]) -> None:
     G = torch.randn(*shape, generator=torch.Generator().manual_seed(0))
-    found = torch.linalg.svdvals(orthogonal(G))
-    assert 0.6 < found.min() <= found.max() < 1.3
+    result = torch.linalg.svdvals(orthogonal(G))
+    assert 0.6 < result.min() <= result.max() < 1.3
     # The control: dividing by the norm alone leaves them small. The directions stay: UᵀXV is a positive diagonal.
     plain = torch.linalg.svdvals(G / G.norm(dim=(-2, -1), keepdim=True))
     assert plain.max() < 0.6
@@ -135,15 +136,19 @@ def test_a_step_with_overflowing_gradients_changes_nothing(optimiser: str) -> No
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 def test_a_compiled_step_is_the_same_step(small: Recipe) -> None:
-    """To rounding, float32, after three steps; a control: another rate is not."""
-    runs = [Run(r, Processes("cpu"), compiled=c) for r, c in ((small, False), (small, True))]
+    """To rounding, float32, after three steps; a control: another rate is not. Also that of two seeds, the first of
+    which is this model."""
+    runs = [Run(small, Processes("cpu"), compiled=c) for c in (False, True)]
+    runs.append(SeededRun(small, (small.seed, 5), Processes("cpu"), compiled=True))
     other = Run(changed(small, ["rate=0.02"]), Processes("cpu"))
     for run in (*runs, other):
         for _ in range(3):
             run.advance()
-    weights = [torch.cat([p.flatten() for p in r.model.parameters()]) for r in (*runs, other)]
-    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-4)
-    assert (weights[2] - weights[0]).abs().max() > 1e-2
+    firsts = [run.finished(Path())[0][1] for run in (*runs, other)]
+    plain, *others, wrong = (torch.cat([p.flatten() for p in model.parameters()]) for model in firsts)
+    for weights in others:
+        torch.testing.assert_close(weights, plain, rtol=1e-3, atol=1e-4)
+    assert (wrong - plain).abs().max() > 1e-2
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -163,6 +168,20 @@ def test_a_captured_step_is_the_same_step(small: Recipe, optimiser: str, begun: 
     assert int(graph.step) == int(plain.step) == begun + 4
     for a, b in zip(graph._tensors(), plain._tensors(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_captured_step_of_several_seeds_is_the_step_of_each(small: Recipe) -> None:
+    recipe = changed(small, ["schedule=constant"])
+    alone, together = Run(recipe, Processes("cpu")), SeededRun(recipe, (recipe.seed, 5), Processes("cuda"))
+    for run in (alone, together):
+        for _ in range(4):
+            run.advance()
+    (_, first, _), (_, second, _) = together.finished(Path())
+    pairs = list(zip(alone.model.parameters(), first.parameters(), second.parameters(), strict=True))
+    for own, same, _ in pairs:
+        torch.testing.assert_close(same.cpu(), own, rtol=1e-3, atol=1e-4)
+    assert max((other.cpu() - own).abs().max().item() for own, _, other in pairs) > 1e-2
 
 
 def test_unpredictable_points_are_not_trained_on() -> None:

@@ -67,10 +67,10 @@ def test_a_second_process_is_refused_and_a_dead_one_is_forgotten(small: Recipe, 
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"here\n"
-    said = rf"^Another process \(process {holder.pid}\) is at work in '.*': wait for it, or name another folder\.$"
-    with pytest.raises(InputError, match=said):
+    output = rf"^Another process \(process {holder.pid}\) is at work in '.*': wait for it, or name another folder\.$"
+    with pytest.raises(InputError, match=output):
         train(small, tmp_path)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=output):
         sweep(cells(small, ["seed=0"]), tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == [LOCK]
     holder.send_signal(signal.SIGKILL)

@@ -73,19 +73,19 @@ def fresh(name: str, model: Learner, recipe: Recipe, kept: dict[str, dict[str, A
 def renewed(kept: dict[str, dict[str, Any]], among: list[str]) -> dict[str, dict[str, Any]]:
     """The table of these models, with all measured again that have changed; a model without its stated errors is an
     error."""
-    found = {}
+    result = {}
     for name in among:
         model, recipe, about = trained(name)
         if fresh(name, model, recipe, kept):
-            found[name] = kept[name]
+            result[name] = kept[name]
             continue
         if not as_told(name, model, recipe, about):
             raise SystemExit(f"{name} is not as good as it says: train it again")
-        found[name] = {
+        result[name] = {
             "file": file_hash(name),
             "errors": [float(f"{e:.4g}") for e in errors(model, recipe).tolist()],
         }
-    return found
+    return result
 
 
 def main() -> None:

@@ -80,8 +80,8 @@ def test_one_layer_makes_one_step_of_gradient_descent() -> None:
     """Its loss is that of the best step within 2% (the step of von Oswald et al. is 6.06), on the same prompts."""
     model, recipe, _ = trained("lsa-1")
     step, other = (PREDICTORS.make("gd", rate=rate, steps=1) for rate in (6.06, 3.0))
-    found = curves(recipe.make_task(), recipe.points, {"model": model, "gd": step, "other": other}, prompts=4000)
-    loss = {name: e[:, -1].mean().item() for name, e in found.items()}
+    result = curves(recipe.make_task(), recipe.points, {"model": model, "gd": step, "other": other}, prompts=4000)
+    loss = {name: e[:, -1].mean().item() for name, e in result.items()}
     assert loss["model"] == pytest.approx(loss["gd"], rel=0.02)
     assert loss["model"] != pytest.approx(loss["other"], rel=0.02)
 
@@ -90,10 +90,10 @@ def test_what_is_kept_is_what_was_trained(tmp_path: Path) -> None:
     recipe = changed(read("linear-5"), ["steps=5", "batch=8", "model.layers=1", "model.width=16"])
     model = train(recipe, tmp_path / "run").model
     about = keep(tmp_path / "run", "small", tmp_path, prompts=64)
-    again, same, told = trained(str(tmp_path / "small.safetensors"))
+    again, same, reported = trained(str(tmp_path / "small.safetensors"))
     assert same == recipe
-    assert told == about
-    assert len(told["quality"]) == recipe.points
+    assert reported == about
+    assert len(reported["quality"]) == recipe.points
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
 
 

@@ -26,7 +26,7 @@ export async function call(path, body, raw = false) {
   const value = await answer.json().catch(() => ({}));
   if (answer.status === 401) {
     lost = true;
-    banner("The server was started anew with another token: open the address that it printed.");
+    banner("The server was restarted with another token: open the address that it printed.");
   } else if (lost) {
     lost = false;
     banner("");

@@ -3,7 +3,7 @@ import { $, clock, el, facts, fill, number, percent, table, verdict } from "./do
 import { OVER, call, cancel, follow, result, runner, submit } from "./api.js";
 
 const WHO = ["prompted", "bare", "folded"];
-const READ = { prompted: "the whole prompt", window: "the passage with the answer", retrieved: "passages found by BM25", bare: "nothing", folded: "the fold", random: "control: random updates of equal norms" };
+const READ = { prompted: "the whole prompt", window: "the passage with the answer", retrieved: "passages retrieved by BM25", bare: "nothing", folded: "the fold", random: "control: random updates of equal norms" };
 let shownId = null, history = null, runChat;
 const NOTHING = { pieces: [], questions: [], written: [], queries: [] };
 let study = NOTHING;
@@ -27,7 +27,7 @@ function showProgress(view) {
   else bar.removeAttribute("value");
   const left = p.left == null ? "" : `, about ${clock(p.left)} left in this stage`;
   fill(home,
-    view.resumed ? el("p", { class: "hint", id: "fold-resumed" }, "The server was stopped during this fold; it goes on from where it was.") : null,
+    view.resumed ? el("p", { class: "hint", id: "fold-resumed" }, "The server was stopped during this fold; it was resumed.") : null,
     el("p", {}, view.state === "queued" ? "Waiting for the worker …" : `${p.stage ?? "starting"}${p.total ? `: ${p.done} of ${p.total}` : ""}${left}`),
     bar, el("button", { type: "button", onclick: () => cancel(view.id).catch(() => {}) }, "Cancel this fold"));
 }
@@ -42,10 +42,20 @@ function showPieces() {
     study.queries.length ? el("details", {}, el("summary", {}, `${study.queries.length} made-up queries of other kinds`), el("ul", {}, ...study.queries.map((q) => el("li", {}, q)))) : null);
 }
 
+function recovered(r) {
+  const interval = Number.isFinite(r?.low) && Number.isFinite(r?.high) ? el("span", { class: "tip interval" }, ` [${number(r.low, 2)}, ${number(r.high, 2)}]`) : null;
+  return el("span", {}, number(r?.value ?? r), interval);
+}
+
 function sets(f) {
-  const rows = [...f.sets, ...(f.studied ? [f.studied] : [])].map((s) => [`${s.name} (${s.queries})`, number(s.recovered.value ?? s.recovered), `${number(s.kl_bare)} → ${number(s.kl_folded)}`, `${percent(s.agree_bare)} → ${percent(s.agree_folded)}`,
+  const rows = [...f.sets, ...(f.studied ? [f.studied] : [])].map((s) => [`${s.name} (${s.queries})`, recovered(s.recovered), `${number(s.kl_bare)} → ${number(s.kl_folded)}`, `${percent(s.agree_bare)} → ${percent(s.agree_folded)}`,
     Object.entries(s.controls ?? {}).map(([k, v]) => `${k} ${number(v.value ?? v, 2)}`).join("; ")]);
-  return rows.length ? table(["queries", "recovered", "KL to prompted, bare → folded", "same token", "controls"], rows) : null;
+  return rows.length ? table(["queries", "recovered", "KL to prompted, bare → folded", "same token", "controls"], rows, "Recovered: 1 is the prompt, 0 is none") : null;
+}
+
+function turns(f) {
+  const rows = (f.turns ?? []).map((t) => [t.name, recovered(t.recovered), `${number(t.kl_bare)} → ${number(t.kl_folded)}`]);
+  return rows.length ? table([`${f.turns[0].queries} conversations`, "recovered", "KL to prompted, bare → folded"], rows, "Over several turns") : null;
 }
 
 // Each fact by its question: those that the fold does not know come first.
@@ -68,7 +78,7 @@ function showReport(id, r) {
     rights.length ? el("h3", {}, "Which facts are known") : null,
     rights.length ? table(["questions about the prompt, with", "right answers"], rights) : null,
     recall?.each?.length ? known(recall.each, recall.reference) : null,
-    el("h3", {}, "How much of the prompt's effect is kept"), sets(f),
+    el("h3", {}, "How much of the prompt's effect is kept"), sets(f), turns(f),
     side ? el("h3", {}, "What changed in unrelated text") : null,
     side ? facts([["KL a token, folded", number(side.kl_folded)], ["the prompt itself", number(side.kl_prompted)], ["perplexity", `${number(side.perplexity_base)} → ${number(side.perplexity_folded)}`]]) : null,
     saved ? el("p", { class: "hint" }, `Saved at every request: ${saved.tokens} prompt tokens, ${(saved.kv_bytes / 2 ** 20).toFixed(1)} MiB of keys and values.`) : null,

@@ -2,7 +2,7 @@
 import { el, number } from "./dom.js";
 import { css, scale, token } from "./colours.js";
 
-const CELL = 20, LEFT = 34, BOTTOM = 84;
+const CELL = 20, WIDEST = 48, LEFT = 34, BOTTOM = 84;
 
 export class Heat {
   // `onPick(layer, token)` is called on a click, or on Enter.
@@ -28,6 +28,7 @@ export class Heat {
   // `values[layer][token]`, shown on a logarithmic scale.
   set(tokens, values) {
     Object.assign(this, { tokens, values, at: null });
+    this.note.textContent = "Rows are layers, columns are tokens. Point at a cell for its value, click it for its layer.";
     const all = values.flat().filter((v) => v > 0);
     this.high = Math.log(Math.max(...all, 1e-30));
     this.low = Math.max(Math.log(Math.min(...all, Infinity)), this.high - 9);
@@ -35,7 +36,6 @@ export class Heat {
     this.ends[1].textContent = `${number(Math.exp(this.high), 2)}  ‖ΔWᵢ₊₁ − ΔWᵢ‖, log scale`;
     const pen = this.key.getContext("2d");
     for (let x = 0; x < 160; x++) { pen.fillStyle = css(scale(x / 159)); pen.fillRect(x, 0, 1, 12); }
-    this.space.style.width = `${LEFT + tokens.length * CELL + 4}px`;
     this.draw();
   }
 
@@ -46,6 +46,8 @@ export class Heat {
     const ratio = devicePixelRatio || 1, rows = this.values.length;
     const width = this.scroller.clientWidth, height = rows * CELL + BOTTOM;
     if (!width) return;
+    const wide = this.wide = Math.max(CELL, Math.min(WIDEST, Math.floor((width - LEFT) / this.tokens.length))); // few tokens fill the width
+    this.space.style.width = `${LEFT + this.tokens.length * wide}px`;
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
       this.canvas.width = Math.round(width * ratio);
       this.canvas.height = Math.round(height * ratio);
@@ -56,16 +58,16 @@ export class Heat {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = token("--card");
     pen.fillRect(0, 0, width, height);
-    const first = Math.floor(x0 / CELL), last = Math.min(this.tokens.length, Math.ceil((x0 + width - LEFT) / CELL) + 1);
+    const first = Math.floor(x0 / wide), last = Math.min(this.tokens.length, Math.ceil((x0 + width - LEFT) / wide) + 1);
     pen.font = "11px system-ui, sans-serif";
     for (let t = first; t < last; t++) {
-      const x = LEFT + t * CELL - x0;
+      const x = LEFT + t * wide - x0;
       for (let layer = 0; layer < rows; layer++) {
         pen.fillStyle = css(scale(this.level(this.values[layer][t])));
-        pen.fillRect(x, layer * CELL, CELL - 1, CELL - 1);
+        pen.fillRect(x, layer * CELL, wide - 1, CELL - 1);
       }
       pen.save();
-      pen.translate(x + CELL / 2 + 4, rows * CELL + 6);
+      pen.translate(x + wide / 2 + 4, rows * CELL + 6);
       pen.rotate(Math.PI / 2);
       pen.fillStyle = token("--text");
       pen.fillText(shown(this.tokens[t]), 0, 8);
@@ -79,13 +81,13 @@ export class Heat {
     if (this.at) {
       pen.strokeStyle = token("--patched");
       pen.lineWidth = 3;
-      pen.strokeRect(LEFT + this.at[1] * CELL - x0, this.at[0] * CELL, CELL - 1, CELL - 1);
+      pen.strokeRect(LEFT + this.at[1] * wide - x0, this.at[0] * CELL, wide - 1, CELL - 1);
     }
   }
 
   cell(event) {
     const box = this.canvas.getBoundingClientRect();
-    const t = Math.floor((event.clientX - box.left - LEFT + this.scroller.scrollLeft) / CELL);
+    const t = Math.floor((event.clientX - box.left - LEFT + this.scroller.scrollLeft) / this.wide);
     const layer = Math.floor((event.clientY - box.top) / CELL);
     const inside = this.values && event.clientX - box.left >= LEFT && t < this.tokens.length && layer < this.values.length;
     return inside && t >= 0 && layer >= 0 ? [layer, t] : null;
@@ -106,7 +108,7 @@ export class Heat {
       event.preventDefault();
       const [layer, t] = this.at ?? [0, -step[1]];
       this.move([Math.min(this.values.length - 1, Math.max(0, layer + step[0])), Math.min(this.tokens.length - 1, Math.max(0, t + step[1]))]);
-      const x = this.at[1] * CELL, view = this.scroller.clientWidth - LEFT - CELL;
+      const x = this.at[1] * this.wide, view = this.scroller.clientWidth - LEFT - this.wide;
       if (x < this.scroller.scrollLeft) this.scroller.scrollLeft = x;
       else if (x > this.scroller.scrollLeft + view) this.scroller.scrollLeft = x - view;
     } else if ((event.key === "Enter" || event.key === " ") && this.at) {

@@ -71,7 +71,7 @@ async function openLayer(layer) {
     ]),
     el("div", { class: "pair" },
       el("div", {}, el("h3", {}, "‖ΔW‖/‖W‖ of each query token"), bars({ label: "Size of the update of each query token", values: r.relative, names, xName: "query token" })),
-      el("div", {}, el("h3", {}, "Alignment of the updates of query tokens (cosine)"), matrix({ label: "Cosines between the updates of query tokens", values: r.alignment, names })),
+      el("div", {}, el("h3", {}, "Alignment of the updates of query tokens (cosine)"), matrix({ label: "Cosines between the updates of query tokens", values: r.alignment, names }), el("p", { class: "hint" }, "Dark: 0, orthogonal. Yellow: ±1, parallel. Numbers on pointing.")),
       el("div", {}, el("h3", {}, "Spectrum of the one change for the whole query"),
         lines({ label: "Singular values of the static update", log: true, from: 1, xName: "singular value", series: singular.map(([name, v], i) => ({ name, values: v, colour: HUES[i % 8] })) }),
         key(singular.map(([name], i) => [name.split(".").slice(-3, -1).join("."), HUES[i % 8]])))));

@@ -10,15 +10,19 @@ from torch._compile import _disable_dynamo
 
 
 class _Scan(torch.autograd.Function):
+    generate_vmap_rule = True  # several weights at once
+
     @staticmethod
-    def forward(ctx: Any, decay: Tensor, x: Tensor) -> Tensor:
+    def forward(decay: Tensor, x: Tensor) -> Tensor:
         state, states = x[:, 0], [x[:, 0]]
         for i in range(1, x.shape[1]):
             state = torch.addcmul(x[:, i], decay[:, i], state)
             states.append(state)
-        y = torch.stack(states, 1)
-        ctx.save_for_backward(decay, y)
-        return y
+        return torch.stack(states, 1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0], output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:

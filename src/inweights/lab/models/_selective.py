@@ -11,10 +11,15 @@ from torch._compile import _disable_dynamo
 
 
 class _Selective(torch.autograd.Function):
-    """Of the tensors of size tokens × width × state only the states are stored; others are recomputed in pieces."""
+    """Of the tensors of size tokens × width × state only the states are stored; others are recomputed in pieces.
+
+    The states are outputs beside the result, as only inputs and outputs can be saved where several weights are scanned
+    at once."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Tensor:
+    def forward(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> tuple[Tensor, ...]:
         state = u.new_zeros(u.shape[0], *rate.shape)
         states, outputs = [state], []
         for piece in _pieces(u):
@@ -26,11 +31,19 @@ class _Selective(torch.autograd.Function):
                 states.append(state)
             after = torch.stack(states[piece.start + 1 :], 1)
             outputs.append((after @ c[:, piece].unsqueeze(-1)).squeeze(-1))
-        ctx.save_for_backward(delta, u, b, c, rate, *states)
-        return torch.cat(outputs, 1)
+        return torch.cat(outputs, 1), *states
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        states = output[1:]
+        ctx.mark_non_differentiable(*states)
+        ctx.set_materialize_grads(False)  # no zeros for the states
+        ctx.save_for_backward(*inputs, *states)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return (None,) * 5
         delta, u, b, c, rate, *states = ctx.saved_tensors
         later, rate_grad = torch.zeros_like(states[0]), torch.zeros_like(rate)
         grads = []
@@ -65,7 +78,7 @@ def _pieces(u: Tensor) -> list[slice]:
 # once, which takes as long as torch itself; this waits for the first call.
 @_disable_dynamo
 def _apply(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Any:
-    return _Selective.apply(delta, u, b, c, rate)
+    return _Selective.apply(delta, u, b, c, rate)[0]
 
 
 def selective_scan(delta: Tensor, u: Tensor, b: Tensor, c: Tensor, rate: Tensor) -> Tensor:

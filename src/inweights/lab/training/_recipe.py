@@ -103,7 +103,7 @@ class Recipe(Strict):
             problems.unless(False, str(error))
         if task is not None and model is not None:
             try:
-                # What users define may be no value that can be compared.
+                # User-defined objects may not be comparable.
                 cached = not (is_own(task) or is_own(model))
                 fit = _answers_for_all_points if cached else _answers_for_all_points.__wrapped__
                 causal = fit(model, task, self.points)
@@ -133,7 +133,7 @@ class Recipe(Strict):
 @cache
 def _answers_for_all_points(model: Settings, task: Task, points: int) -> bool:
     """Whether a model answers for all points of a prompt, and not for the last alone. It is built, and a prompt drawn,
-    on the meta device, which needs no memory; an error says what does not fit. Once for recipes that differ in other
+    on the meta device, which needs no memory; an error names what does not fit. Once for recipes that differ in other
     values, such as seeds: operations on that device are slow."""
     with torch.device("meta"):
         built = model.build(task, points)

@@ -51,11 +51,7 @@ class Run:
         on_gpu = self.device.type == "cuda"
         self._compiled = on_gpu if compiled is None else compiled
         if self._compiled:
-            # Block by block: they have the same structure, so that one compilation serves all, and a run starts
-            # quickly. Many kernels are too small to fill a GPU: independent ones are combined.
-            options: dict[str, Any] = {"combo_kernels": True} if on_gpu else {}
-            for block in getattr(self.model, "blocks", [self.model]):
-                block.compile(dynamic=False, options=options)
+            self._compile_model({"combo_kernels": True} if on_gpu else {})
         self._answers: Any = processes.wrapped(self.model)
         small = self._compiled and processes.count == 1  # also the code around the blocks: dozens of kernels on scalars
         fused: Callable[..., Any] = partial(torch.compile, dynamic=False) if small else lambda f: f
@@ -81,6 +77,12 @@ class Run:
 
     def _built(self) -> nn.Module:
         return build(self.recipe).to(self.device)
+
+    def _compile_model(self, options: dict[str, Any]) -> None:
+        """Block by block: they have the same structure, so that one compilation serves all, and a run starts quickly.
+        Many kernels are too small to fill a GPU: independent ones are combined."""
+        for block in getattr(self.model, "blocks", [self.model]):
+            block.compile(dynamic=False, options=options)
 
     def finished(self, folder: Path) -> list[tuple[Recipe, Learner, Path]]:
         """The trained models, each with its recipe and the folder that it is written to."""
@@ -130,17 +132,18 @@ class Run:
         return results
 
     def _measured(self, answers: Tensor, sample: Sample, points: Tensor) -> tuple[Tensor, Tensor]:
-        """The objective and the mean loss of predictions on a batch, over its first `points` points."""
+        """The objective and the mean loss of predictions on a batch, over its first `points` points; of the leading
+        shape of the parameters."""
         recipe, local = self.recipe, self.recipe.batch // self.processes.count
-        sums, counts = point_losses(recipe, self.task.loss, answers.float(), sample)
+        sums, counts = point_losses(recipe, self.task.loss, answers.float(), sample, self.shape)
         # Over all processes: each divides its own sum by the same number, so that their mean is that of the batch.
-        counts = self.processes.mean(counts * (torch.arange(len(sums), device=sums.device) < points))
-        mean = (sums * (counts > 0)).sum() / counts.sum().clamp_min(1 / self.processes.count) / self.task.power
+        counts = self.processes.mean(counts * (torch.arange(sums.shape[-1], device=sums.device) < points))
+        mean = (sums * (counts > 0)).sum(-1) / counts.sum(-1).clamp_min(1 / self.processes.count) / self.task.power
         if recipe.objective == "mean":
             return mean, mean.detach()
         # The gradient of the logarithm of each point's loss: small losses have the same weight as large ones.
         size = self.processes.mean(sums.detach()).clamp_min(recipe.floor * self.task.power * local)
-        return (sums / size * (counts > 0)).sum() / (counts > 0).sum().clamp_min(1), mean.detach()
+        return (sums / size * (counts > 0)).sum(-1) / (counts > 0).sum(-1).clamp_min(1), mean.detach()
 
     def _captured(self) -> Callable[[], None]:
         """The step as a CUDA graph. All state is restored after the capture."""
@@ -202,9 +205,11 @@ def build(recipe: Recipe) -> Learner:
         return recipe.make_model().build(recipe.make_task(), recipe.points)
 
 
-def point_losses(recipe: Recipe, kind: str, answers: Tensor, sample: Sample) -> tuple[Tensor, Tensor]:
-    """The sum over prompts of the losses at each point, and the number of prompts in it; both `(k,)`, for the last k
-    points."""
+def point_losses(
+    recipe: Recipe, kind: str, answers: Tensor, sample: Sample, shape: tuple[int, ...] = ()
+) -> tuple[Tensor, Tensor]:
+    """The sum over prompts of the losses at each point, and the number of prompts in it; both `(*shape, k)`, for the
+    last k points. The prompts are those of as many batches as `shape` has places, one after the other."""
     k = answers.shape[1]
     clean = recipe.target == "clean" and "clean" in sample.hidden
     target = (sample.hidden["clean"] if clean else sample.ys)[:, -k:]
@@ -216,4 +221,5 @@ def point_losses(recipe: Recipe, kind: str, answers: Tensor, sample: Sample) -> 
         each = F.cross_entropy(answers.flatten(0, 1), target.flatten(), reduction="none").view_as(target)
     each = each.flatten(2).mean(2) if each.ndim == 3 else each
     scored = torch.ones_like(each) if sample.scored is None else sample.scored[:, -k:].to(each.dtype)
-    return (each * scored).sum(0), scored.sum(0)
+    sums, counts = ((t.unflatten(0, (*shape, -1))) for t in (each * scored, scored))
+    return sums.sum(-2), counts.sum(-2)

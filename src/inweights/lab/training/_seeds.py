@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +20,8 @@ from inweights.lab.training._recipe import Recipe, changed
 from inweights.lab.training._run import LOW, Run, build
 from inweights.lab.training._schedule import active
 
-RECURRENT = ("griffin", "hybrid", "lstm", "mamba")
-"""Models with kernels of their own along a sequence, which have no batched form over weights."""
+ALONE = ("lstm",)
+"""Models with library kernels along a sequence that have no batched form over weights."""
 
 
 def one_by_one(recipe: Recipe) -> str:
@@ -28,7 +29,7 @@ def one_by_one(recipe: Recipe) -> str:
     if recipe.precision in LOW:
         return f"`precision` is {recipe.precision}, whose scaling and rounding are those of one model"
     kind = recipe.model.kind
-    return f"the scan of {kind} has no batched form over weights" if kind in RECURRENT else ""
+    return f"the kernel of {kind} has no batched form over weights" if kind in ALONE else ""
 
 
 class Stacked(nn.Module):
@@ -61,13 +62,16 @@ class SeededRun(Run):
     """A `Run` of several seeds. Every seed has its own initial weights, prompts, clipping and optimiser state: each
     model is the one that it would be alone, up to rounding."""
 
-    def __init__(self, recipe: Recipe, seeds: Sequence[int], processes: Processes) -> None:
+    def __init__(
+        self, recipe: Recipe, seeds: Sequence[int], processes: Processes, *, compiled: bool | None = None
+    ) -> None:
         if reason := one_by_one(recipe):
             raise InputError(f"These seeds cannot be trained at once: {reason}.")
         if processes.count > 1:
             raise InputError("Several seeds are trained by one process: leave out torchrun, or --seeds.")
         self._recipes = [changed(recipe, [f"seed={seed}"]) for seed in seeds]
-        super().__init__(self._recipes[0], processes, compiled=False)
+        super().__init__(self._recipes[0], processes, compiled=compiled)
+        self._each_seed = torch.tensor(self.seeds, dtype=torch.int64, device=self.device)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -79,6 +83,9 @@ class SeededRun(Run):
 
     def _built(self) -> nn.Module:
         return Stacked([build(recipe).to(self.device) for recipe in self._recipes])
+
+    def _compile_model(self, options: dict[str, Any]) -> None:
+        """Not compiled: only what is around the model is."""
 
     def finished(self, folder: Path) -> list[tuple[Recipe, Learner, Path]]:
         stacked = self.averaged or self.model
@@ -94,7 +101,7 @@ class SeededRun(Run):
     def _clip(self, norm: float) -> None:
         """Clips the gradients of each seed by their own norm."""
         grads = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norms = torch.stack([g.flatten(1).norm(dim=1) for g in grads]).norm(dim=0)
+        norms = torch.cat([g.flatten(1) for g in grads], 1).norm(dim=1)
         factors = (norm / (norms + 1e-6)).clamp(max=1)
         for g in grads:
             g.mul_(factors.view(-1, *[1] * (g.ndim - 1)))
@@ -103,14 +110,8 @@ class SeededRun(Run):
         """The sum of the objectives, of which each seed's gradient is its own, and the mean loss of each seed."""
         recipe = self.recipe
         dims, points = active(recipe, self.task.dims, self.step)
-        samples = [
-            self.task.sample(
-                Draw(seed, self.step, recipe.batch, device=self.device),
-                recipe.points,
-                active=dims if recipe.curriculum else None,
-            )
-            for seed in self.seeds
-        ]
-        answers = self.model(torch.stack([s.xs for s in samples]), torch.stack([s.ys for s in samples]))
-        each = [self._measured(a, s, points) for a, s in zip(answers, samples, strict=True)]
-        return torch.stack([o for o, _ in each]).sum(), torch.stack([loss for _, loss in each])
+        draw = Draw(self._each_seed, self.step, recipe.batch, device=self.device, compiled=self._compiled)
+        sample = self.task.sample(draw, recipe.points, active=dims if recipe.curriculum else None)
+        xs, ys = (t.unflatten(0, (*self.shape, -1)) for t in (sample.xs, sample.ys))
+        objectives, losses = self._objective(self.model(xs, ys).flatten(0, 1), sample, points)
+        return objectives.sum(), losses
