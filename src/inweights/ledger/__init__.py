@@ -38,6 +38,7 @@ from inweights.ledger._results import results as results
 from inweights.ledger._results import write_entries as write_entries
 from inweights.ledger._run import Job as Job
 from inweights.ledger._run import run_claims as run_claims
+from inweights.ledger._run import seeds_of as seeds_of
 from inweights.ledger._show import MEANINGS as MEANINGS
 from inweights.ledger._show import Strip as Strip
 from inweights.ledger._side_by_side import side_by_side as side_by_side
