@@ -23,6 +23,7 @@ from inweights.ledger._judge import Judged as Judged
 from inweights.ledger._judge import Verdict as Verdict
 from inweights.ledger._judge import judge as judge
 from inweights.ledger._kept_weights import kept as kept
+from inweights.ledger._kept_weights import stored as stored
 from inweights.ledger._register import Registered as Registered
 from inweights.ledger._register import register as register
 from inweights.ledger._register import registered as registered

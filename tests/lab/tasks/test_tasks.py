@@ -196,6 +196,7 @@ LABELS: dict[str, Callable[[Task, Sample], Tensor]] = {
     "retrieval": retrieved,
     "shuffled": lambda task, s: (s.xs * s.hidden["w"]).sum(-1),
     "sign": lambda task, s: linear(task, s).sign(),
+    "several-outputs": lambda task, s: torch.einsum("bod,bpd->bpo", s.hidden["w"], s.xs),
     "sine": lambda task, s: s.hidden["amplitude"][:, None] * (s.xs[:, :, 0] + s.hidden["phase"][:, None]).sin(),
     "tree": tree,
 }
@@ -267,6 +268,7 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "scaled": [({"spread": 0.0}, "`spread` is 0.0, but must be above 0.")],
     "shuffled": [({"width": 0.0}, "`width` is 0.0, but must be above 0.")],
+    "several-outputs": [({"components": 0}, "`components` is 0, but must be at least 1.")],
     "sine": [({"dims": 2}, "`dims` is 2, but waves have 1.")],
     "sparse": [({"kept": 0}, "`kept` is 0, but must be from 1 to `dims`, 20.")],
     "tree": [({"depth": 0}, "`depth` is 0, but must be from 1 to 20.")],
