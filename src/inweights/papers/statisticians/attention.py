@@ -26,7 +26,7 @@ def untrained(trial: Trial, task: Linear) -> Learner:
     """An encoder as it was before."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(trial.seed)
-        return MODELS.make(MODEL["kind"], **{k: v for k, v in MODEL.items() if k != "kind"}).build(task, POINTS)
+        return MODELS.make(MODEL["kind"], **{k: v for k, v in MODEL.items() if k != "kind"}).build(task, POINTS)  # type: ignore[arg-type]
 
 
 @claim("bai-relu-attention", BAI, "Corollary 5 and Section 6", cost=(8, 70))
