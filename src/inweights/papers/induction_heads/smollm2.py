@@ -67,9 +67,7 @@ def copied(model: Model, tokens: Tensor) -> float:
     return (loss[:, 5:LENGTH].mean() - loss[:, -LENGTH:].mean()).item()
 
 
-@claim(
-    "olsson-smollm2-heads", OLSSON, "Argument 5: prefix matching in larger models", cost=(9, 60), needs=("smollm2",)
-)
+@claim("olsson-smollm2-heads", OLSSON, "Argument 5: prefix matching in larger models", cost=(9, 60), needs=("smollm2",))
 def heads(trial: Trial) -> Measurement:
     """Large language models have induction heads: heads that, on repeated random tokens, attend to the tokens that
     followed earlier copies.
