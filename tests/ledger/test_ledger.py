@@ -26,7 +26,9 @@ from inweights.ledger import (
     Verdict,
     _trial,
     claim,
+    criteria,
     run_claims,
+    seeds_of,
 )
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger._cache import key
@@ -52,6 +54,16 @@ def test_a_trial_without_numbers_is_broken_and_ends_nothing(counted: Any, value:
     found = entry()
     assert (found.verdict, found.broken) == (Verdict.NOT_RUN, True)
     assert found.why == "its trials found different quantities, or no numbers"
+
+
+def test_a_quick_run_has_three_trials_and_a_full_run_all() -> None:
+    """Also where the first seed is not 0."""
+    known, needed = load_all(), criteria()
+    lengths = {len(seeds_of(c, quick=True)) for c in known.values()}
+    assert max(lengths) == 3
+    for id, each in known.items():
+        assert list(seeds_of(each, quick=False)) == list(needed[id].trials)
+        assert list(seeds_of(each, quick=True)) == list(needed[id].trials)[:3]
 
 
 def test_trials_are_made_once(counted: Any) -> None:

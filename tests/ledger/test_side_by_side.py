@@ -85,9 +85,9 @@ def test_a_cluster_finds_what_one_process_finds(
 
     found = entries(side_by_side("ray", None, cluster.address), IDS[1:], after=after)
     assert capsys.readouterr().out == ""
-    assert len(seen) == len(set(seen)) == 5
+    assert len(seen) == len(set(seen)) == 3
     assert found == {IDS[1]: plain[IDS[1]]}
-    assert len(kept(tmp_path, "cache")) == 5
+    assert len(kept(tmp_path, "cache")) == 3
     assert kept(tmp_path, "cache") < kept(tmp_path, "plain")
 
 
@@ -135,7 +135,7 @@ def test_answers_of_other_code_are_refused(changed: str, tmp_path: Path, monkeyp
     (tmp_path / "left").mkdir()
     monkeypatch.setitem(ENGINES, "ray", elsewhere(tmp_path / "node", tmp_path / "left"))
     (found,) = run_claims([load_all()[IDS[1]]], results=side_by_side("ray", None, None))
-    assert len(list((tmp_path / "left").iterdir())) == 5  # it has worked
+    assert len(list((tmp_path / "left").iterdir())) == 3  # it has worked
     if changed == "ledger/_intervals.py":
         assert (found.verdict, found.why) == (Verdict.PASS, "")
     else:
@@ -165,7 +165,7 @@ def test_long_trials_are_given_out_first(tmp_path: Path) -> None:
     """And trials of one claim stay in their order."""
     known = load_all()
     works = [Measuring(Job(id, Trial(seed)), tmp_path) for id in known for seed in (0, 1)]
-    costs = [known[w.job.id].cost[0] / criteria()[w.job.id].seeds for w in longest_first(works)]
+    costs = [known[w.job.id].cost[0] / min(3, criteria()[w.job.id].seeds) for w in longest_first(works)]
     assert costs == sorted(costs, reverse=True)
     assert costs[0] > costs[-1]
     first, second = longest_first(works)[:2]

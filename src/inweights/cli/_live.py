@@ -23,10 +23,10 @@ def live(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.text import Text
 
-    from inweights.ledger import criteria
+    from inweights.ledger import seeds_of
 
     console = Console(stderr=True)
-    left = {c.id: criteria()[c.id].seeds for c in chosen}  # trials
+    left = {c.id: len(seeds_of(c, quick=quick)) for c in chosen}  # trials
     begun: set[str] = set()
     bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} trials"),
                     TimeElapsedColumn(), console=console)  # fmt: skip

@@ -92,7 +92,7 @@ def show_command(
 def run_command(
     ids: Ids = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, and 3 trials at most.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="A folder for results.jsonl and the figures.", file_okay=False)
     ] = None,

@@ -16,6 +16,7 @@ from inweights.lab._describe import described as described
 from inweights.lab._draw import Draw as Draw
 from inweights.lab._figure import curves_figure as curves_figure
 from inweights.lab._own import load_own as load_own
+from inweights.lab._probe import after_examples as after_examples
 from inweights.lab._probe import read_linearly as read_linearly
 from inweights.lab._probe import states as states
 from inweights.lab._registry import Registry as Registry

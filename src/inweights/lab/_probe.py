@@ -36,6 +36,16 @@ def states(model: Learner, xs: Tensor, ys: Tensor) -> Tensor:
     raise InputError(f"Layers can be read of the decoder and of the LSTM, but not of {type(model).__name__}.")
 
 
+@torch.no_grad()
+def after_examples(model: Learner, xs: Tensor, ys: Tensor) -> Tensor:
+    """The whole state of an LSTM after all examples, `(batch, 2 · layers · width)`: the hidden and then the cell states
+    of its layers, after the last label."""
+    if not (isinstance(model, StreamModel) and isinstance(model.body, Cells)):
+        raise InputError(f"The state after examples is that of an LSTM, and {type(model).__name__} has none.")
+    _, parts = model.body.lstm(model.read_in(turns(xs, ys)))
+    return torch.cat([part.transpose(0, 1).flatten(1) for part in parts], 1)
+
+
 def _first(whole: nn.LSTM, layers: int) -> nn.LSTM:
     """The first `layers` layers of an LSTM."""
     like = next(whole.parameters())

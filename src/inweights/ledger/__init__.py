@@ -23,6 +23,7 @@ from inweights.ledger._judge import Judged as Judged
 from inweights.ledger._judge import Verdict as Verdict
 from inweights.ledger._judge import judge as judge
 from inweights.ledger._kept_weights import kept as kept
+from inweights.ledger._kept_weights import stored as stored
 from inweights.ledger._register import Registered as Registered
 from inweights.ledger._register import register as register
 from inweights.ledger._register import registered as registered
@@ -38,6 +39,7 @@ from inweights.ledger._results import results as results
 from inweights.ledger._results import write_entries as write_entries
 from inweights.ledger._run import Job as Job
 from inweights.ledger._run import run_claims as run_claims
+from inweights.ledger._run import seeds_of as seeds_of
 from inweights.ledger._show import MEANINGS as MEANINGS
 from inweights.ledger._show import Strip as Strip
 from inweights.ledger._side_by_side import side_by_side as side_by_side

@@ -32,3 +32,8 @@ def kept(name: str, train: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tens
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, hashlib.sha256(content).digest() + content)
     return results
+
+
+def stored(name: str, train: Callable[[], Mapping[str, Tensor]]) -> bool:
+    """Whether `kept` would read these tensors and not train, for trainings that take hours."""
+    return (cache_folder() / "claims" / "trained" / f"{name}-{made_by(train)}").is_file()

@@ -76,6 +76,16 @@ def do(job: Job, folder: Path | None = None) -> Kept:
     return kept
 
 
+QUICK_TRIALS = 3
+
+
+def seeds_of(claim: Claim, *, quick: bool) -> range:
+    """The seeds of a claim's trials. A quick run has the first three at most: its verdict is an indication, and the
+    time of all claims together is spent on more claims rather than on narrower intervals."""
+    seeds = criteria()[claim.id].trials
+    return seeds[:QUICK_TRIALS] if quick else seeds
+
+
 Results = Callable[[list[Job]], Iterator[tuple[Job, Kept]]]
 
 
@@ -99,13 +109,13 @@ def run_claims(
     - `results`: how jobs are run: one after the other in this process, or in parallel (`side_by_side`).
     - `after`: called after each trial.
     """
-    needed = criteria()
-    jobs = [Job.of(c, Trial(seed, quick, device, train)) for c in claims for seed in needed[c.id].trials]
+    seeds = {c.id: seeds_of(c, quick=quick) for c in claims}
+    jobs = [Job.of(c, Trial(seed, quick, device, train)) for c in claims for seed in seeds[c.id]]
     kept: dict[str, dict[int, Kept]] = {c.id: {} for c in claims}
     for job, one in results(jobs):
         kept[job.id][job.trial.seed] = one
         after(job, one)
-        if len(kept[job.id]) == needed[job.id].seeds:
+        if len(kept[job.id]) == len(seeds[job.id]):
             yield entry(job.id, [kept[job.id][seed] for seed in sorted(kept[job.id])], quick=quick)
 
 

@@ -14,8 +14,7 @@ from inweights.engines import Beat, choose
 from inweights.ledger._cache import Kept, key, read
 from inweights.ledger._claim import CLAIMS
 from inweights.ledger._code import made_by
-from inweights.ledger._criteria import criteria
-from inweights.ledger._run import Job, Results, do, one_by_one
+from inweights.ledger._run import Job, Results, do, one_by_one, seeds_of
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,10 @@ def accepted(answer: Answer, job: Job) -> Kept:
 
 def longest_first(works: list[Measuring]) -> list[Measuring]:
     """Sorts work by expected duration, longest first, to shorten the total time. Trials of one claim stay together."""
-    needed = criteria()
 
     def seconds(work: Measuring) -> float:
-        id, quick = work.job.id, work.job.trial.quick
-        return CLAIMS[id].cost[0 if quick else 1] / needed[id].seeds
+        claim, quick = CLAIMS[work.job.id], work.job.trial.quick
+        return claim.cost[0 if quick else 1] / len(seeds_of(claim, quick=quick))
 
     return sorted(works, key=seconds, reverse=True)
 

@@ -6,8 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from inweights.lab.models import Learner
-from inweights.lab.training import parse, train
+from inweights.lab.training import Recipe, parse, train
 from inweights.ledger import Trial
 
 
@@ -19,3 +21,10 @@ def trained_now(
     recipe = parse({"batch": 64, "rate": 2e-3, **values}, "a training in a trial")
     with tempfile.TemporaryDirectory() as folder:
         return train(recipe, Path(folder), device=trial.device, after=lambda _: trial.beat()).model.eval()
+
+
+def weights_of(recipe: Recipe, trial: Trial) -> dict[str, Tensor]:
+    """The weights after a training by a recipe, for `kept`."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = train(recipe, Path(folder), device=trial.device, after=lambda _: trial.beat()).model
+    return {name: value.detach() for name, value in model.state_dict().items()}

@@ -1,4 +1,4 @@
-"""The distributions of pools, systems, sequences, tokens, outliers and compositions."""
+"""The distributions of pools, several outputs, systems, sequences, tokens, outliers and compositions."""
 
 from __future__ import annotations
 
@@ -31,6 +31,18 @@ def test_pools_are_fixed_and_can_be_left() -> None:
     assert not torch.equal(Pool(size=16, which=1).weights(dtype=torch.float64), pool)
     assert not torch.equal(Draw(0, 0, 16, dtype=torch.float64).normal(8), pool), "no prompts have these numbers"
     assert torch.equal(Pool(size=32).weights(dtype=torch.float64)[:16], pool), "larger pools hold the smaller ones"
+
+
+def test_several_outputs_are_linear_with_normal_weights() -> None:
+    """Each output has weights of its own; float64, 1e-12."""
+    drawn = sample("several-outputs", 2000, 4, dims=3, components=2)
+    w = drawn.hidden["w"]
+    assert w.shape == (2000, 2, 3)
+    assert fits(w, "norm")
+    assert fits(drawn.xs, "uniform", -0.5, 1)
+    torch.testing.assert_close(drawn.ys, torch.einsum("bod,bnd->bno", w, drawn.xs), rtol=0, atol=1e-12)
+    assert close(covariance(w.flatten(1)), torch.eye(6, dtype=w.dtype), 0.15)
+    assert drawn.ys.square().mean().item() == pytest.approx(TASKS.make("several-outputs", dims=3).power, rel=0.1)
 
 
 def test_systems_have_their_spectral_radius_and_run() -> None:

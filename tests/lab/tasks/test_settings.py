@@ -62,6 +62,7 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"dims": 3}, "`dims` is 3, but must be even."),
     ],
     "scaled": [({"spread": 0.0}, "`spread` is 0.0, but must be above 0.")],
+    "several-outputs": [({"components": 0}, "`components` is 0, but must be at least 1.")],
     "shuffled": [({"width": 0.0}, "`width` is 0.0, but must be above 0.")],
     "sine": [({"dims": 2}, "`dims` is 2, but waves have 1.")],
     "sparse": [({"kept": 0}, "`kept` is 0, but must be from 1 to `dims`, 20.")],

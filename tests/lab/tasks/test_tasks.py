@@ -195,6 +195,7 @@ LABELS: dict[str, Callable[[Task, Sample], Tensor]] = {
     "retrieval": retrieved,
     "shuffled": lambda task, s: (s.xs * s.hidden["w"]).sum(-1),
     "sign": lambda task, s: linear(task, s).sign(),
+    "several-outputs": lambda task, s: torch.einsum("bod,bpd->bpo", s.hidden["w"], s.xs),
     "sine": lambda task, s: s.hidden["amplitude"][:, None] * (s.xs[:, :, 0] + s.hidden["phase"][:, None]).sin(),
     "tree": tree,
 }

@@ -30,6 +30,7 @@ from inweights.lab.tasks.relu import Relu as Relu
 from inweights.lab.tasks.repeats import Repeats as Repeats
 from inweights.lab.tasks.retrieval import Retrieval as Retrieval
 from inweights.lab.tasks.scaled import Scaled as Scaled
+from inweights.lab.tasks.several import SeveralOutputs as SeveralOutputs
 from inweights.lab.tasks.shuffled import Shuffled as Shuffled
 from inweights.lab.tasks.sine import Sine as Sine
 from inweights.lab.tasks.sparse import Sparse as Sparse

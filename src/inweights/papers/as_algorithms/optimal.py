@@ -31,7 +31,7 @@ def best_ridge(sample: Sample) -> Ridge:
     return min((Ridge(penalty=p) for p in PENALTIES), key=lambda r: errors(r, sample).log().mean().item())
 
 
-@claim("li-hetero", LI, "Section 5, linear regression with a covariance prior", cost=(4, 20), needs=("hetero-5",))
+@claim("li-hetero", LI, "Section 5, linear regression with a covariance prior", cost=(2.4, 20), needs=("hetero-5",))
 def hetero(trial: Trial) -> Measurement:
     """If weights have unequal spread, w ~ N(0, Σ), in-context learning does as well as the Bayes-optimal weighted ridge
     regression, (XᵀX + σ² Σ⁻¹)⁻¹ Xᵀy.
@@ -57,7 +57,7 @@ def hetero(trial: Trial) -> Measurement:
     return Measurement({"against_weighted": (value, control)}, plot)
 
 
-@claim("li-dynamics", LI, "Section 5, linear dynamical systems", cost=(4, 20), needs=("dynamics-5",))
+@claim("li-dynamics", LI, "Section 5, linear dynamical systems", cost=(2.4, 20), needs=("dynamics-5",))
 def dynamics(trial: Trial) -> Measurement:
     """On linear dynamical systems, whose examples depend on each other, in-context learning does as well as ridge
     regression on the states so far.

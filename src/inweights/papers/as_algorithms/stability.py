@@ -69,7 +69,7 @@ def beyond(trial: Trial) -> Tensor:
     return change(model.sharper(400), tokens, opposite(tokens, [0])).flatten() / theirs(m, gamma, 1)
 
 
-@claim("li-stability-bound", LI, "Theorem 3.2", exact=True, cost=(8, 30))
+@claim("li-stability-bound", LI, "Theorem 3.2", exact=True, cost=(4.8, 30))
 def bound(trial: Trial) -> Measurement:
     """If tokens lie in the unit ball, ‖V‖ ≤ 1, ‖W‖ ≤ Γ/2 and MLPs are 1-Lipschitz, then exchanging one example other
     than the last moves the output of a transformer of D layers by at most 2/(2m − 1) ((1 + Γ) e^Γ)^D.
@@ -114,7 +114,7 @@ def sharp_changes(trial: Trial, lengths: Sequence[int], *, sharp: bool) -> list[
     return results
 
 
-@claim("li-stability-rate", LI, "Theorem 3.2, Assumption 3.1", cost=(6, 20))
+@claim("li-stability-rate", LI, "Theorem 3.2, Assumption 3.1", cost=(3.6, 20))
 def rate(trial: Trial) -> Measurement:
     """The stability of a transformer with bounded weights falls as K/m with the number m of examples.
 
@@ -132,7 +132,7 @@ def rate(trial: Trial) -> Measurement:
     return Measurement({"slope": (value, control)}, plot)
 
 
-@claim("li-stability-limits", LI, "Section 3, after Theorem 3.2", cost=(6, 20))
+@claim("li-stability-limits", LI, "Section 3, after Theorem 3.2", cost=(3.6, 20))
 def limits(trial: Trial) -> Measurement:
     """The stability does not extend to the last token, nor to weights that grow with the context: with Γ of the order
     of log m, attention can select a single example.

@@ -43,7 +43,7 @@ def drawn(trial: Trial) -> Sample:
     return Linear(dims=DIMS).sample(trial.draw(trial.size(256, 2048)), POINTS)
 
 
-@claim("li-stability-trained", LI, "Section 3, Assumption 3.1 in experiments", needs=("depth-8",), cost=(6, 40))
+@claim("li-stability-trained", LI, "Section 3, Assumption 3.1 in experiments", needs=("depth-8",), cost=(3.6, 40))
 def trained(trial: Trial) -> Measurement:
     """The stability of a trained transformer improves with the number m of examples, at least as K/m.
 
@@ -71,7 +71,7 @@ def middle(line: list[float]) -> float:
     return torch.tensor(line, dtype=torch.float64).log().mean().exp().item()
 
 
-@claim("li-stability-noise", LI, "Section 3, noisy and noiseless tasks", needs=tuple(NOISES), cost=(8, 50))
+@claim("li-stability-noise", LI, "Section 3, noisy and noiseless tasks", needs=tuple(NOISES), cost=(4.8, 50))
 def noise(trial: Trial) -> Measurement:
     """Transformers that were trained with noise are more stable: the more noise, the more so.
 

@@ -12,7 +12,7 @@ from inweights.papers._papers import BROWN
 from inweights.papers._relabelled import WORDS, drawn, hits, without
 
 
-@claim("brown-few-shot", BROWN, "Section 3, Figure 1.2", cost=(40, 150), needs=("smollm2", *WORDS))
+@claim("brown-few-shot", BROWN, "Section 3, Figure 1.2", cost=(14, 150), needs=("smollm2", *WORDS))
 def few_shot(trial: Trial) -> Measurement:
     """With a few examples in its prompt, and no update of its parameters, a language model does a task that it does not
     do without them.

@@ -99,7 +99,7 @@ def by_nuts(trial: Trial, data: Tensor) -> Tensor:
     return regression(trial, data, SAMPLES)
 
 
-@claim("reuter-glm", REUTER, "Section 5.1, Table 1: generalised linear models", cost=(150, 900))
+@claim("reuter-glm", REUTER, "Section 5.1, Table 1: generalised linear models", cost=(45, 900))
 def glm(trial: Trial) -> Measurement:
     """For generalised linear models, samples of a posterior in context are closer to those of HMC than variational
     inference is.
@@ -123,7 +123,7 @@ def glm(trial: Trial) -> Measurement:
     return measured(trial, Regression(), by_nuts, "against_mean_field", NORMAL[:1])
 
 
-@claim("reuter-factor", REUTER, "Section 5.2, Table 2: factor analysis", cost=(100, 600))
+@claim("reuter-factor", REUTER, "Section 5.2, Table 2: factor analysis", cost=(35, 600))
 def factor(trial: Trial) -> Measurement:
     """For factor analysis, samples of a posterior in context are closer to the exact ones than variational inference
     is.
@@ -142,7 +142,7 @@ def factor(trial: Trial) -> Measurement:
     return measured(trial, Factors(), grid(Factors(), 4.0, 60), "against_normal", NORMAL)
 
 
-@claim("reuter-mixture", REUTER, "Section 5.3, Table 3: mixture models", cost=(100, 600))
+@claim("reuter-mixture", REUTER, "Section 5.3, Table 3: mixture models", cost=(33, 600))
 def mixture(trial: Trial) -> Measurement:
     """For mixture models, samples of a posterior in context are closer to the exact ones than variational inference
     is.

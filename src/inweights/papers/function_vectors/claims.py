@@ -25,7 +25,7 @@ def added(
     return accuracy(logits, task.shown.right)
 
 
-@claim("todd-zero-shot", TODD, "Section 3.2, Table 2: zero-shot", cost=(120, 400), needs=NEEDS)
+@claim("todd-zero-shot", TODD, "Section 3.2, Table 2: zero-shot", cost=(19, 400), needs=NEEDS)
 def zero_shot(trial: Trial) -> Measurement:
     """The summed mean outputs of a few attention heads, added to the residual stream, make a model do a task without
     demonstrations.
@@ -64,7 +64,7 @@ def zero_shot(trial: Trial) -> Measurement:
     )
 
 
-@claim("todd-shuffled", TODD, "Section 3.2, Table 2: shuffled labels", cost=(120, 400), needs=NEEDS)
+@claim("todd-shuffled", TODD, "Section 3.2, Table 2: shuffled labels", cost=(19, 400), needs=NEEDS)
 def shuffled(trial: Trial) -> Measurement:
     """A function vector restores the task after demonstrations whose answers are shuffled.
 
@@ -89,7 +89,7 @@ def shuffled(trial: Trial) -> Measurement:
     )
 
 
-@claim("todd-middle-layers", TODD, "Section 2.3, Figure 3", cost=(120, 400), needs=NEEDS)
+@claim("todd-middle-layers", TODD, "Section 2.3, Figure 3", cost=(19, 400), needs=NEEDS)
 def middle_layers(trial: Trial) -> Measurement:
     """The heads with the largest causal effect on a task are in the middle layers.
 

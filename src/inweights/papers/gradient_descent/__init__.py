@@ -7,4 +7,5 @@ Claims about trained models are in `trained` and `layers`.
 # isort: off
 from inweights.papers.gradient_descent import claims as claims
 from inweights.papers.gradient_descent import trained as trained
+from inweights.papers.gradient_descent import outputs as outputs
 from inweights.papers.gradient_descent import layers as layers

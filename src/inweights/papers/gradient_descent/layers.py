@@ -16,7 +16,7 @@ CLIP = 10.0
 in GD++."""
 
 
-@claim("oswald-two-layers", OSWALD, "Figure 3a", cost=(2, 5), needs=("lsa-2", "lsa-1"))
+@claim("oswald-two-layers", OSWALD, "Figure 3a", cost=(1.2, 5), needs=("lsa-2", "lsa-1"))
 def two_layers(trial: Trial) -> Measurement:
     """Two layers with the same weights do better than two steps of gradient descent, and as well as two of GD++.
 
@@ -52,7 +52,7 @@ TRAINED = {10: "lsa-2", 25: "lsa-2-25", 50: "lsa-2-50", 100: "lsa-2-100"}
 """The recipes of two equal layers, by the number of examples."""
 
 
-@claim("oswald-gamma", OSWALD, "Appendix A.10, Figure 13", cost=(4, 15), needs=(*TRAINED.values(), "lsa-1"))
+@claim("oswald-gamma", OSWALD, "Appendix A.10, Figure 13", cost=(2.4, 15), needs=(*TRAINED.values(), "lsa-1"))
 def gamma(trial: Trial) -> Measurement:
     """In the weights of trained recurrent transformers of two layers γ is 0.179 for ten examples, and 0.099, 0.056 and
     0.029 for 25, 50 and 100.
@@ -92,7 +92,7 @@ def gamma(trial: Trial) -> Measurement:
     return Measurement({"gamma": (farthest(own), nearest(others))}, plot, reported)
 
 
-@claim("oswald-depth", OSWALD, "Figure 3b", cost=(40, 150), needs=("lsa-5-paper", "gdpp-5-paper", "lsa-2"))
+@claim("oswald-depth", OSWALD, "Figure 3b", cost=(24, 150), needs=("lsa-5-paper", "gdpp-5-paper", "lsa-2"))
 def depth(trial: Trial) -> Measurement:
     """Five layers, each with its own weights, do as well as five steps of GD++ with an η and a γ each.
 
@@ -131,7 +131,7 @@ def depth(trial: Trial) -> Measurement:
 HEADS = ("softmax-1", "softmax-2", "lsa-1", "lsa-1-heads")
 
 
-@claim("oswald-softmax-heads", OSWALD, "Appendix A.9, Figure 12", cost=(2, 3), needs=HEADS)
+@claim("oswald-softmax-heads", OSWALD, "Appendix A.9, Figure 12", cost=(1.2, 3), needs=HEADS)
 def softmax_heads(trial: Trial) -> Measurement:
     """One head of softmax attention does not match a step of gradient descent; two heads come close to it.
 

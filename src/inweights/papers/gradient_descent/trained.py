@@ -67,7 +67,7 @@ def alignment(model: Answers, descent: Answers, sample: Sample) -> dict[str, flo
     }
 
 
-@claim("oswald-one-layer", OSWALD, "Figure 2", cost=(2, 4), needs=("lsa-1", "lsa-1-shuffled"))
+@claim("oswald-one-layer", OSWALD, "Figure 2", cost=(1.2, 4), needs=("lsa-1", "lsa-1-shuffled"))
 def one_layer(trial: Trial) -> Measurement:
     """A trained layer of linear self-attention is a step of gradient descent: in its loss, in the gradient of its
     predictions by the query, and in its predictions.
@@ -91,7 +91,7 @@ def one_layer(trial: Trial) -> Measurement:
     return Measurement({name: (value, control[name]) for name, value in model.items()}, reported=reported)
 
 
-@claim("oswald-interpolation", OSWALD, "Figure 2, Appendix A.3", cost=(1, 2), needs=("lsa-1", "lsa-1-shuffled"))
+@claim("oswald-interpolation", OSWALD, "Figure 2, Appendix A.3", cost=(0.6, 2), needs=("lsa-1", "lsa-1-shuffled"))
 def interpolation(trial: Trial) -> Measurement:
     """Weights half-way between the trained ones and those of the construction have the loss of gradient descent.
 
@@ -110,7 +110,7 @@ def interpolation(trial: Trial) -> Measurement:
     return Measurement({"loss": (mixed("lsa-1"), mixed("lsa-1-shuffled"))})
 
 
-@claim("oswald-out-of-distribution", OSWALD, "Figures 2 and 6", cost=(2, 15), needs=("lsa-1", "lsa-1-shuffled"))
+@claim("oswald-out-of-distribution", OSWALD, "Figures 2 and 6", cost=(1.2, 15), needs=("lsa-1", "lsa-1-shuffled"))
 def out_of_distribution(trial: Trial) -> Measurement:
     """On prompts outside the training distribution, the trained layer has the same errors as gradient descent: with
     larger or smaller inputs or weights, other distributions of inputs, or labels replaced by noise.
@@ -195,7 +195,7 @@ def apart(trial: Trial) -> SeparateModel:
     return model
 
 
-@claim("oswald-copying", OSWALD, "Figure 5", cost=(4, 5), needs=("copying",))
+@claim("oswald-copying", OSWALD, "Figure 5", cost=(2.4, 5), needs=("copying",))
 def copying(trial: Trial) -> Measurement:
     """If inputs and labels are separate tokens, the first of two layers learns to copy to each input the label after
     it.
@@ -216,7 +216,7 @@ def copying(trial: Trial) -> Measurement:
     return Measurement({"ratio": (result[0], control[0])}, reported={"at labels": result[1].mean().item()})
 
 
-@claim("oswald-separate-tokens", OSWALD, "Section 5, Figure 5", cost=(3, 16), needs=("copying",))
+@claim("oswald-separate-tokens", OSWALD, "Section 5, Figure 5", cost=(1.8, 16), needs=("copying",))
 def separate_tokens(trial: Trial) -> Measurement:
     """If inputs and labels are separate tokens, two trained layers do as well as one step of gradient descent: the
     first has to copy labels to their inputs.
@@ -253,7 +253,7 @@ def example_weights(model: Answers, sample: Sample) -> float:
     "oswald-example-weights",
     OSWALD,
     "Proposition 1, in a trained layer",
-    cost=(1, 2),
+    cost=(0.6, 2),
     needs=("lsa-1", "lsa-1-shuffled"),
 )
 def weights_of_examples(trial: Trial) -> Measurement:
@@ -271,7 +271,7 @@ def weights_of_examples(trial: Trial) -> Measurement:
     return Measurement({"correlation": (results[0], results[1])})
 
 
-@claim("oswald-sine", OSWALD, "Figure 4", cost=(4, 10), needs=("sine", "sine-gd"))
+@claim("oswald-sine", OSWALD, "Figure 4", cost=(2.4, 10), needs=("sine", "sine-gd"))
 def sine(trial: Trial) -> Measurement:
     """An MLP and a layer of linear self-attention, trained on sine waves, do as well as an MLP trained for one step of
     gradient descent on its features.

@@ -20,7 +20,7 @@ from inweights.papers.induction_heads._scores import (
 from inweights.running import hooked
 
 
-@claim("olsson-two-layers", OLSSON, "Argument 1, Figure: one, two and three layers", cost=(150, 300))
+@claim("olsson-two-layers", OLSSON, "Argument 1, Figure: one, two and three layers", cost=(57, 300))
 def two_layers(trial: Trial) -> Measurement:
     """Induction heads form in models with two layers or more, and not in models with one.
 
@@ -55,7 +55,7 @@ def two_layers(trial: Trial) -> Measurement:
     )
 
 
-@claim("olsson-previous-token", OLSSON, "Mechanism: the first head of the pair", cost=(100, 200))
+@claim("olsson-previous-token", OLSSON, "Mechanism: the first head of the pair", cost=(40, 200))
 def previous(trial: Trial) -> Measurement:
     """The first of the two heads attends to the previous token.
 
@@ -79,7 +79,7 @@ def previous(trial: Trial) -> Measurement:
     )
 
 
-@claim("olsson-k-composition", OLSSON, "Mechanism: K-composition", cost=(60, 120))
+@claim("olsson-k-composition", OLSSON, "Mechanism: K-composition", cost=(20, 120))
 def composition(trial: Trial) -> Measurement:
     """An induction head finds its tokens by composition of its keys with the head that attends to the previous token.
 
@@ -111,7 +111,7 @@ def composition(trial: Trial) -> Measurement:
     return Measurement({"lost": (lost(whole, without), lost(without, whole))})
 
 
-@claim("olsson-copying", OLSSON, "Definition: copying; Model analysis table", cost=(60, 120))
+@claim("olsson-copying", OLSSON, "Definition: copying; Model analysis table", cost=(20, 120))
 def copies(trial: Trial) -> Measurement:
     """Induction heads copy: they raise the logits of the tokens that they attend to.
 
@@ -138,7 +138,7 @@ def copies(trial: Trial) -> Measurement:
     return Measurement({"copied": (own, wrong)}, rivals={"copied": first}, reported={"paper's scale": 2 * own - 1})
 
 
-@claim("olsson-smeared-keys", OLSSON, "Argument 2: an architecture with smeared keys", cost=(80, 160))
+@claim("olsson-smeared-keys", OLSSON, "Argument 2: an architecture with smeared keys", cost=(40, 160))
 def smeared_keys(trial: Trial) -> Measurement:
     """If each key is mixed with the key of the token before it, induction heads form in one layer as well.
 
@@ -165,7 +165,7 @@ def smeared_keys(trial: Trial) -> Measurement:
     )
 
 
-@claim("olsson-ablation", OLSSON, "Argument 3: pattern-preserving ablations", cost=(60, 120))
+@claim("olsson-ablation", OLSSON, "Argument 3: pattern-preserving ablations", cost=(20, 120))
 def ablation(trial: Trial) -> Measurement:
     """If induction heads are knocked out, while all heads attend as before, most of in-context learning is lost; other
     heads can be knocked out at little cost.

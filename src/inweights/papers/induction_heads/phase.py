@@ -9,7 +9,7 @@ from inweights.papers._papers import OLSSON
 from inweights.papers.induction_heads._forming import able, formed
 
 
-@claim("olsson-phase-change", OLSSON, "Argument 1: the phase change", cost=(100, 200))
+@claim("olsson-phase-change", OLSSON, "Argument 1: the phase change", cost=(40, 200))
 def phase_change(trial: Trial) -> Measurement:
     """In a narrow window of training in which induction heads form, a model acquires most of its in-context learning;
     one layer shows no such change.
@@ -40,7 +40,7 @@ def phase_change(trial: Trial) -> Measurement:
     )
 
 
-@claim("olsson-together", OLSSON, "Argument 1: macroscopic co-occurrence", cost=(100, 200))
+@claim("olsson-together", OLSSON, "Argument 1: macroscopic co-occurrence", cost=(40, 200))
 def together(trial: Trial) -> Measurement:
     """Induction heads form at the same time as in-context learning improves.
 

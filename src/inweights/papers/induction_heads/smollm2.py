@@ -67,9 +67,7 @@ def copied(model: Model, tokens: Tensor) -> float:
     return (loss[:, 5:LENGTH].mean() - loss[:, -LENGTH:].mean()).item()
 
 
-@claim(
-    "olsson-smollm2-heads", OLSSON, "Argument 5: prefix matching in larger models", cost=(15, 60), needs=("smollm2",)
-)
+@claim("olsson-smollm2-heads", OLSSON, "Argument 5: prefix matching in larger models", cost=(9, 60), needs=("smollm2",))
 def heads(trial: Trial) -> Measurement:
     """Large language models have induction heads: heads that, on repeated random tokens, attend to the tokens that
     followed earlier copies.
@@ -99,7 +97,7 @@ def heads(trial: Trial) -> Measurement:
     )
 
 
-@claim("olsson-smollm2-copying", OLSSON, "Definition: copying; larger models", cost=(15, 60), needs=("smollm2",))
+@claim("olsson-smollm2-copying", OLSSON, "Definition: copying; larger models", cost=(3.2, 60), needs=("smollm2",))
 def copies(trial: Trial) -> Measurement:
     """In a language model, heads that match prefixes also copy.
 
@@ -134,7 +132,7 @@ def copy_scores(model: Model, tokens: Tensor) -> Tensor:
     return torch.stack([copying(added[:, layer] @ rows.unsqueeze(1).mT) for layer in range(added.shape[1])])
 
 
-@claim("olsson-smollm2-ablation", OLSSON, "Argument 3: ablations", cost=(20, 90), needs=("smollm2",))
+@claim("olsson-smollm2-ablation", OLSSON, "Argument 3: ablations", cost=(8, 90), needs=("smollm2",))
 def ablation(trial: Trial) -> Measurement:
     """If the induction heads of a language model are knocked out, it no longer predicts repeated tokens; other heads
     can be knocked out at little cost.
@@ -164,7 +162,7 @@ def ablation(trial: Trial) -> Measurement:
 
 
 @claim(
-    "olsson-smollm2-composition", OLSSON, "Mechanism: K-composition; larger models", cost=(20, 90), needs=("smollm2",)
+    "olsson-smollm2-composition", OLSSON, "Mechanism: K-composition; larger models", cost=(10, 90), needs=("smollm2",)
 )
 def composition(trial: Trial) -> Measurement:
     """In a language model as well, induction heads need the heads that attend to the previous token.
@@ -204,7 +202,7 @@ def composition(trial: Trial) -> Measurement:
     "olsson-smollm2-few-shot",
     OLSSON,
     "Argument 4: more than literal copying",
-    cost=(60, 200),
+    cost=(9, 200),
     needs=("smollm2", *TASKS),
 )
 def few_shot(trial: Trial) -> Measurement:

@@ -9,7 +9,7 @@ from inweights.papers._papers import WEI
 from inweights.papers._relabelled import NOVEL, WORDS, drawn, flipped, hits, renamed, reviews, shuffled, without
 
 
-@claim("wei-flipped-labels", WEI, "Section 3, Figure 2", cost=(80, 400), needs=("smollm2", "sst2", *WORDS))
+@claim("wei-flipped-labels", WEI, "Section 3, Figure 2", cost=(28, 400), needs=("smollm2", "sst2", *WORDS))
 def flipped_labels(trial: Trial) -> Measurement:
     """Small language models ignore flipped labels in their demonstrations: they recognise the task, and do not learn
     the rule that is shown.
@@ -32,7 +32,7 @@ def flipped_labels(trial: Trial) -> Measurement:
     return Measurement({"moved": (right - wrong, control)}, reported=reported)
 
 
-@claim("wei-unrelated-labels", WEI, "Section 4, Figure 3", cost=(80, 400), needs=("smollm2", "sst2"))
+@claim("wei-unrelated-labels", WEI, "Section 4, Figure 3", cost=(25, 400), needs=("smollm2", "sst2"))
 def unrelated_labels(trial: Trial) -> Measurement:
     """Small language models hardly learn a task whose labels have no meaning of their own: that ability comes with
     size.

@@ -88,7 +88,7 @@ def three_losses(block: ContextualBlock, prompts: Prompts, seed: int) -> dict[st
     return {name: F.mse_loss(predict(out), target).item() for name, out in zip(LOSSES, output, strict=True)}
 
 
-@claim("dherin-losses-coincide", DHERIN, "Section 4, check of the theorem", cost=(20, 300))
+@claim("dherin-losses-coincide", DHERIN, "Section 4, check of the theorem", cost=(12, 300))
 def losses_coincide(trial: Trial) -> Measurement:
     """Throughout training, the test loss of the block with the prompt equals that of the block with ΔW and no prompt.
 
@@ -120,7 +120,7 @@ def rank_correlation(line: Tensor) -> float:
     return float(spearmanr(range(len(line)), line.tolist()).statistic)
 
 
-@claim("dherin-increments-vanish", DHERIN, "Section 4, convergence of ΔW", cost=(20, 300))
+@claim("dherin-increments-vanish", DHERIN, "Section 4, convergence of ΔW", cost=(12, 300))
 def increments_vanish(trial: Trial) -> Measurement:
     """The more examples are read, the less the next one changes the weights: ‖ΔW_{i+1} − ΔW_i‖ goes to zero, like the
     steps of converging gradient descent.
@@ -168,7 +168,7 @@ class OtherLabels(LinearTask):
         return result._replace(context=result.context.roll(1, 0))
 
 
-@claim("dherin-finetuning", DHERIN, "Section 4, comparison with fine-tuning", cost=(40, 400))
+@claim("dherin-finetuning", DHERIN, "Section 4, comparison with fine-tuning", cost=(24, 400))
 def finetuned(trial: Trial) -> Measurement:
     """Reading examples lowers the test loss in the same way as training on them, one step of SGD for each.
 
@@ -202,7 +202,7 @@ def finetuned(trial: Trial) -> Measurement:
     return Measurement(quantities, plot, rivals={"correlation": like["SGD, untrained"]})
 
 
-@claim("dherin-gradient-alignment", DHERIN, "Comparison with fine-tuning in later versions", cost=(20, 300))
+@claim("dherin-gradient-alignment", DHERIN, "Comparison with fine-tuning in later versions", cost=(12, 300))
 def gradient_alignment(trial: Trial) -> Measurement:
     """The implicit update of a context is aligned with the gradient of fine-tuning on its examples.
 

@@ -24,7 +24,7 @@ def asked(trial: Trial) -> tuple[Model, str, str]:
     return trial.language_model(), *PROMPTS[trial.seed % len(PROMPTS)]
 
 
-@claim("dherin-limits", DHERIN, "Limits that the paper names", cost=(30, 30), needs=("smollm2",))
+@claim("dherin-limits", DHERIN, "Limits that the paper names", cost=(18, 30), needs=("smollm2",))
 def limits(trial: Trial) -> Measurement:
     """The equality holds for a single block and the next generated token; in a model of many blocks the update of the
     first block alone does not replace the context.
@@ -70,7 +70,7 @@ def only_last(prompt: Prompt) -> Patch:
 
 
 @claim(
-    "dherin-beyond", DHERIN, "Beyond the limits that the paper names", cost=(80, 120), needs=("smollm2",),
+    "dherin-beyond", DHERIN, "Beyond the limits that the paper names", cost=(48, 120), needs=("smollm2",),
     repeats="goldwaser-many-layers",
 )  # fmt: skip
 def beyond(trial: Trial) -> Measurement:

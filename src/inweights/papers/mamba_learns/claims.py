@@ -58,7 +58,7 @@ def errors(trial: Trial, task: str, *names: str, steps: tuple[int, int] = (100, 
     return {name: error(trial, learner(trial, name, task, steps), task) for name in names}
 
 
-@claim("park-retrieval", PARK, "Abstract and Section 4, vector retrieval", cost=(45, 130))
+@claim("park-retrieval", PARK, "Abstract and Section 4, vector retrieval", cost=(29, 130))
 def retrieval(trial: Trial) -> Measurement:
     """State-space models fall short of transformers in tasks with retrieval.
 
@@ -75,7 +75,7 @@ def retrieval(trial: Trial) -> Measurement:
     return Measurement({"behind": (behind[0], behind[1])}, reported=measured)
 
 
-@claim("park-parity", PARK, "Abstract and Section 4, sparse parity", cost=(60, 250))
+@claim("park-parity", PARK, "Abstract and Section 4, sparse parity", cost=(46, 250))
 def parity(trial: Trial) -> Measurement:
     """State-space models outperform transformers in learning sparse parities.
 
@@ -97,7 +97,7 @@ def parity(trial: Trial) -> Measurement:
     )
 
 
-@claim("park-regression", PARK, "Abstract and Section 4, linear regression", cost=(50, 220))
+@claim("park-regression", PARK, "Abstract and Section 4, linear regression", cost=(20, 220))
 def regression(trial: Trial) -> Measurement:
     """State-space models are about as good as transformers in standard regression.
 
@@ -117,7 +117,7 @@ def regression(trial: Trial) -> Measurement:
     return Measurement({"against_transformer": (ratios[0], ratios[1])}, reported=measured)
 
 
-@claim("park-outliers", PARK, "Section 4, orthogonal outliers", cost=(60, 300))
+@claim("park-outliers", PARK, "Section 4, orthogonal outliers", cost=(22, 300))
 def outliers(trial: Trial) -> Measurement:
     """State-space models outperform transformers in regression with outliers, which carry no information.
 
@@ -138,7 +138,7 @@ def outliers(trial: Trial) -> Measurement:
     return Measurement({"against_transformer": (ratios[0], ratios[1])}, reported=measured)
 
 
-@claim("park-hybrid", PARK, "Section 5, MambaFormer", cost=(60, 215))
+@claim("park-hybrid", PARK, "Section 5, MambaFormer", cost=(47, 215))
 def hybrid(trial: Trial) -> Measurement:
     """A hybrid of state spaces and attention does well wherever one of the two does, where each of them falls short
     somewhere.

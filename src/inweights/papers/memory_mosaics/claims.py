@@ -41,7 +41,7 @@ def errors(sky: Tensor) -> dict[str, Tensor]:
     return {"one for each moon": each, "one for all": (expected(together) - together[:, 1:]).square().mean((0, 2))}
 
 
-@claim("mosaic-moons", ZHANG, "Section 3, the three moons", cost=(1, 2))
+@claim("mosaic-moons", ZHANG, "Section 3, the three moons", cost=(0.6, 2))
 def three_moons(trial: Trial) -> Measurement:
     """Predictive disentanglement: memories that each predict one moon know the sky as soon as every moon has gone
     round, where one memory for all has to wait until they meet again.
@@ -78,7 +78,7 @@ def train(trial: Trial, model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-@claim("mosaic-in-context", ZHANG, "Abstract, in-context learning", cost=(20, 55))
+@claim("mosaic-in-context", ZHANG, "Abstract, in-context learning", cost=(6, 55))
 def in_context(trial: Trial) -> Measurement:
     """Like transformers, Memory Mosaics learn in context; one layer of them is enough to continue a sequence that
     repeats.

@@ -21,7 +21,7 @@ def _families(trial: Trial, *names: str) -> Measurement:
     return Measurement({"error": (errors, controls)})
 
 
-@claim("goldwaser-gemma", GOLDWASER, "Theorems 1 and 2, Table 1", exact=True, cost=(3, 5))
+@claim("goldwaser-gemma", GOLDWASER, "Theorems 1 and 2, Table 1", exact=True, cost=(1.8, 5))
 def gemma(trial: Trial) -> Measurement:
     """In a Gemma block, with a norm of scale m between the MLP and the residual sum, a context is exactly replaced by
     rank-one updates of the gate's and the up matrix, W (z_C − z) zᵀ/‖z‖², and by Δm = (v_C − v) ⊘ rms(W_down h_C).
@@ -36,7 +36,7 @@ def gemma(trial: Trial) -> Measurement:
     return _families(trial, "gemma2", "gemma3_text")
 
 
-@claim("goldwaser-llama", GOLDWASER, "Lemma output_weight, Table 1", exact=True, cost=(3, 6))
+@claim("goldwaser-llama", GOLDWASER, "Lemma output_weight, Table 1", exact=True, cost=(1.8, 6))
 def llama(trial: Trial) -> Measurement:
     """In Llama, Mistral and Qwen blocks the same updates of gate and up matrix and ΔW_down = (v_C − v) hᵀ/‖h‖² replace
     the context.
@@ -73,7 +73,7 @@ def gpt2(trial: Trial) -> Measurement:
     return _families(trial, "gpt2")
 
 
-@claim("goldwaser-mixture", GOLDWASER, "Lemma output_moe, Table 1", exact=True, cost=(3, 7))
+@claim("goldwaser-mixture", GOLDWASER, "Lemma output_moe, Table 1", exact=True, cost=(1.8, 7))
 def mixture(trial: Trial) -> Measurement:
     """In a mixture of experts the same input update of the router and of every expert keeps the routing, and the last
     matrices of the active experts add the missing part of the output, each its share.
@@ -203,7 +203,7 @@ def preconditions(trial: Trial) -> Measurement:
     return Measurement({"left": (results[0], results[1])})
 
 
-@claim("goldwaser-token-specific", GOLDWASER, "Section 4, recomputed patches", exact=True, cost=(3, 8))
+@claim("goldwaser-token-specific", GOLDWASER, "Section 4, recomputed patches", exact=True, cost=(1.8, 8))
 def token_specific(trial: Trial) -> Measurement:
     """A patch is specific to one token: the next token needs another one, so patches are recomputed for each token.
 

@@ -25,7 +25,7 @@ PAPER = {"naive": (0.875, 0.875), "stable": (0.98, 1.0)}
 """The shares of equal tokens that successive versions of the paper report for Gemma 3 in bfloat16."""
 
 
-@claim("goldwaser-many-layers", GOLDWASER, "Theorem 2, Algorithm 1, Section 4", cost=(35, 270), needs=("smollm2",))
+@claim("goldwaser-many-layers", GOLDWASER, "Theorem 2, Algorithm 1, Section 4", cost=(21, 270), needs=("smollm2",))
 def many_layers(trial: Trial) -> Measurement:
     """Patched block by block, each on the output of the patched blocks before it, a model of many layers gives for a
     single token the output after the whole context, and so generates the same text.
@@ -58,7 +58,7 @@ def many_layers(trial: Trial) -> Measurement:
     )
 
 
-@claim("goldwaser-self-correcting", GOLDWASER, "Theorem 2, Algorithm 1", cost=(19, 45), needs=("smollm2",))
+@claim("goldwaser-self-correcting", GOLDWASER, "Theorem 2, Algorithm 1", cost=(11, 45), needs=("smollm2",))
 def self_correcting(trial: Trial) -> Measurement:
     """The algorithm is self-correcting: a patch computed on the actual output of the blocks before it compensates
     errors that patches computed on ideal streams propagate.
@@ -102,7 +102,7 @@ def self_correcting(trial: Trial) -> Measurement:
     )
 
 
-@claim("goldwaser-low-precision", GOLDWASER, "Section 4, Appendix B", cost=(60, 600), needs=("smollm2",))
+@claim("goldwaser-low-precision", GOLDWASER, "Section 4, Appendix B", cost=(36, 600), needs=("smollm2",))
 def low_precision(trial: Trial) -> Measurement:
     """In bfloat16 naive patches change some of the generated tokens, and stable patches keep almost all of them.
 
@@ -170,7 +170,7 @@ def level(prompt: Prompt, seed: int) -> dict[str, Tensor]:
     return {"model.layers.0.mlp.down_proj.weight": new.to(last.weight.dtype)}
 
 
-@claim("goldwaser-stable-inversion", GOLDWASER, "Appendix B", cost=(15, 30))
+@claim("goldwaser-stable-inversion", GOLDWASER, "Appendix B", cost=(9, 30))
 def stable_inversion(trial: Trial) -> Measurement:
     """In low precision, rotating the branch by the last matrix first, to where the old scale of the norm fits best,
     loses less to rounding than putting the whole change into the scale, which divides by small coordinates.

@@ -17,7 +17,7 @@ DIMS, EXAMPLES = 5, 10
 NOISES = {"ridge-0.5": 0.5, "ridge-1": 1.0, "ridge-2": 2.0}
 
 
-@claim("note-sufficient", NOTES, "004, section 4.2", cost=(4, 15), needs=tuple(NOISES))
+@claim("note-sufficient", NOTES, "004, section 4.2", cost=(1, 15), needs=tuple(NOISES))
 def sufficient(trial: Trial) -> Measurement:
     """What a transformer keeps of a context are the sufficient statistics of the posterior: contexts with the same
     statistics are interchangeable.

@@ -17,7 +17,7 @@ KINDS: tuple[Task, ...] = (
 """Contexts for which the note names least squares, ridge regression and kernel regression, in this order."""
 
 
-@claim("note-select", NOTES, "004, section 5.2", cost=(5, 20))
+@claim("note-select", NOTES, "004, section 5.2", cost=(0.4, 20))
 @torch.no_grad()
 def select(trial: Trial) -> Measurement:
     """Before learning, the noise and the linearity of a context select the algorithm: least squares for linear contexts

@@ -125,7 +125,7 @@ def plus_is_newton(trial: Trial) -> Measurement:
 
 
 @claim(
-    "note-plus-corrected", NOTES, "004, section 2.4, corrected", exact=True, cost=(0.5, 1),
+    "note-plus-corrected", NOTES, "004, section 2.4, corrected", exact=True, cost=(0.2, 1),
     repeats="oswald-construction-plus",
 )  # fmt: skip
 def plus_corrected(trial: Trial) -> Measurement:

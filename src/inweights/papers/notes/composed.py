@@ -19,7 +19,7 @@ def squared(one: Tensor, other: Tensor) -> float:
     return float((one.double() - other.double()).square().mean())
 
 
-@claim("note-two-tasks", NOTES, "004, section 9.2, composition", needs=("depth-8",), cost=(1, 5))
+@claim("note-two-tasks", NOTES, "004, section 9.2, composition", needs=("depth-8",), cost=(0.9, 5))
 def two_tasks(trial: Trial) -> Measurement:
     """Two tasks in one context are not taken apart: a learner of single tasks answers as one regression on the examples
     of both, and far worse than with its own examples alone.
@@ -48,7 +48,7 @@ def two_tasks(trial: Trial) -> Measurement:
     return Measurement({"nearer": (nearer[0], nearer[1]), "worse": (worse[0], worse[1])})
 
 
-@claim("note-composition", NOTES, "004, section 9.2, composition", needs=("depth-8", "sine"), cost=(3, 15))
+@claim("note-composition", NOTES, "004, section 9.2, composition", needs=("depth-8", "sine"), cost=(1.9, 15))
 @torch.no_grad()
 def composition(trial: Trial) -> Measurement:
     """A composed task is learned in context by its parts: a learner of f and one of g in a chain, given the values

@@ -53,7 +53,7 @@ def unlike(curve: Tensor, descents: Sequence[Tensor]) -> float:
     return min((logs - descent.log()).abs().max().item() for descent in descents)
 
 
-@claim("note-length-descent", NOTES, "004, section 2.3", cost=(4, 15), needs=("depth-8",))
+@claim("note-length-descent", NOTES, "004, section 2.3", cost=(0.4, 15), needs=("depth-8",))
 def length_descent(trial: Trial) -> Measurement:
     """As the context grows, the error of in-context learning follows a pattern like that of the convergence of gradient
     descent.
@@ -89,7 +89,7 @@ def from_least_squares(answers: Tensor, sample: Sample) -> float:
     return (answers - least)[:, DIMS:].square().mean().item() / DIMS
 
 
-@claim("note-depth-ols", NOTES, "004, section 2.4", cost=(6, 20), needs=tuple(f"depth-{d}" for d in DEPTHS))
+@claim("note-depth-ols", NOTES, "004, section 2.4", cost=(1.7, 20), needs=tuple(f"depth-{d}" for d in DEPTHS))
 def depth_ols(trial: Trial) -> Measurement:
     """Several layers implement an approximation of Newton's method: they come closer to the least-squares solution than
     as many steps of gradient descent.

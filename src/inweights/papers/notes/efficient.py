@@ -66,7 +66,7 @@ def finetuned(model: DecoderModel, xs: Tensor, ys: Tensor) -> Iterator[DecoderMo
                 yield copy.deepcopy(own)
 
 
-@claim("note-efficient", NOTES, "004, section 9.2, efficiency", needs=("depth-2",), cost=(12, 60))
+@claim("note-efficient", NOTES, "004, section 9.2, efficiency", needs=("depth-2",), cost=(24, 60))
 def efficient(trial: Trial) -> Measurement:
     """In-context learning can be made efficient by folding: a context that was folded into weights once answers every
     query at the cost of one token, and better than weights that were fine-tuned on the examples.

@@ -54,7 +54,7 @@ def untrained(trial: Trial) -> Learner:
     return build(trial.recipe("seed-encoder")).eval()
 
 
-@claim("note-encoder", NOTES, "004, section 8.2", cost=(5, 40), needs=("note-encoder",))
+@claim("note-encoder", NOTES, "004, section 8.2", cost=(3, 40), needs=("note-encoder",))
 def encoder(trial: Trial) -> Measurement:
     """A simple transformer for in-context learning is trained on synthetic regression; its error is then close to that
     of OLS.
@@ -73,7 +73,7 @@ def encoder(trial: Trial) -> Measurement:
 
 
 @claim(
-    "note-encoder-long", NOTES, "004, section 8.2", cost=(5, 40), needs=("seed-encoder-long",), repeats="note-encoder"
+    "note-encoder-long", NOTES, "004, section 8.2", cost=(0.7, 40), needs=("seed-encoder-long",), repeats="note-encoder"
 )  # fmt: skip
 def encoder_long(trial: Trial) -> Measurement:
     """A simple transformer for in-context learning is trained on synthetic regression, for longer; its error is then
@@ -103,7 +103,7 @@ def against_classics(model: Predictor, trial: Trial) -> Measurement:
     return Measurement(ratios, reported=reported)
 
 
-@claim("note-context-length", NOTES, "004, section 8.3", cost=(30, 200), needs=("seed-encoder", "seed-encoder-long"))
+@claim("note-context-length", NOTES, "004, section 8.3", cost=(8, 200), needs=("seed-encoder", "seed-encoder-long"))
 def context_length(trial: Trial) -> Measurement:
     """The longer the context, the smaller the encoder's error, over the lengths of the note's figure.
 
@@ -146,7 +146,7 @@ def falling(line: Sequence[float]) -> float:
     return float(spearmanr(range(len(line)), line).statistic)
 
 
-@claim("note-ols-reference", NOTES, "004, sections 8.2 and 8.3", cost=(3, 10))
+@claim("note-ols-reference", NOTES, "004, sections 8.2 and 8.3", cost=(0.3, 10))
 def ols_reference(trial: Trial) -> Measurement:
     """OLS is the reference for a trained model, also in contexts with noisy labels.
 

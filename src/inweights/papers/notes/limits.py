@@ -62,7 +62,7 @@ def limit_linear(trial: Trial) -> Measurement:
     return Measurement({"correlation": (torch.cat(values), torch.cat(controls))})
 
 
-@claim("note-limit-class", NOTES, "004, section 9.2, limits", needs=("depth-8",), cost=(1, 5))
+@claim("note-limit-class", NOTES, "004, section 9.2, limits", needs=("depth-8",), cost=(1.7, 5))
 def limit_class(trial: Trial) -> Measurement:
     """Some tasks cannot be learned in context: a learner of one class of functions does not learn those of another,
     from no number of examples, although they suffice for others.

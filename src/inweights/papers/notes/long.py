@@ -17,7 +17,7 @@ from inweights.papers.notes.limits import DIMS, drawn
 QUERIES, CHUNKS, CHUNK = 20, 4, 15
 
 
-@claim("note-fold-constant", NOTES, "004, section 9.2, efficiency", exact=True, cost=(3, 15))
+@claim("note-fold-constant", NOTES, "004, section 9.2, efficiency", exact=True, cost=(0.6, 15))
 @torch.no_grad()
 def fold_constant(trial: Trial) -> Measurement:
     """The limit of the context length can be overcome: in linear self-attention, of any depth, a context of any length
@@ -54,7 +54,7 @@ def apart(model: LSAModel, xs: Tensor, ys: Tensor, queries: Tensor) -> Tensor:
     return each(folded.squeeze(-1), answers) / answers.square().mean(-1).sqrt()
 
 
-@claim("note-chunks", NOTES, "004, section 9.2, efficiency", needs=("ridge-1",), cost=(1, 4))
+@claim("note-chunks", NOTES, "004, section 9.2, efficiency", needs=("ridge-1",), cost=(2.5, 4))
 @torch.no_grad()
 def chunks(trial: Trial) -> Measurement:
     """The limit of the context length can be overcome: more examples than a model has positions for are used by

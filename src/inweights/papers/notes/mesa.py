@@ -47,7 +47,7 @@ def likeness(one: LSAModel, other: LSAModel) -> float:
     return cosines[0] * cosines[1]
 
 
-@claim("note-weights", NOTES, "004, section 2.3", cost=(3, 6), needs=("lsa-1", "lsa-2", "lsa-1-shuffled"))
+@claim("note-weights", NOTES, "004, section 2.3", cost=(0.4, 6), needs=("lsa-1", "lsa-2", "lsa-1-shuffled"))
 def weights(trial: Trial) -> Measurement:
     """The weights of trained transformers are very similar to those of the construction of gradient descent.
 
@@ -141,7 +141,7 @@ def distances(sample: Sample, model: Answers, plain: Descent, plus: Descent, *, 
     return by_momentum, left_over(context, wanted, plus, momentum=False, tied=tied)
 
 
-@claim("note-momentum", NOTES, "004, section 2.4", cost=(30, 120), needs=("lsa-2", "lsa-5", "gdpp-5"))
+@claim("note-momentum", NOTES, "004, section 2.4", cost=(4.1, 120), needs=("lsa-2", "lsa-5", "gdpp-5"))
 def momentum(trial: Trial) -> Measurement:
     """A property of GD++, the algorithm of trained layers, is momentum: steps use the direction of earlier ones.
 
@@ -212,7 +212,7 @@ def absolute_descent(sample: Sample, steps: int) -> Tensor:
     return torch.stack(path)
 
 
-@claim("note-mesa-objective", NOTES, "004, section 2.3", cost=(4, 12), needs=("lsa-5",))
+@claim("note-mesa-objective", NOTES, "004, section 2.3", cost=(1.3, 12), needs=("lsa-5",))
 def mesa_objective(trial: Trial) -> Measurement:
     """A trained model contains a mesa-optimiser, which minimises an objective of its own in the forward pass: in layers
     of linear attention it is the squared error on the examples of the context.

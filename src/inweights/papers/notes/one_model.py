@@ -53,7 +53,7 @@ def one_model(trial: Trial) -> DecoderModel:
     return fitted(trial, "one-model", build, loss, steps=trial.size(800, 4000))
 
 
-@claim("note-one-model", NOTES, "004, section 5.1", cost=(80, 400))
+@claim("note-one-model", NOTES, "004, section 5.1", cost=(36, 400))
 def selects(trial: Trial) -> Measurement:
     """One transformer follows different algorithms by its context: linear regression on linear patterns, kernel
     regression on others, and a robust estimator where there is much noise.

@@ -31,7 +31,7 @@ def one_step(xs: Tensor, ys: Tensor, queries: Tensor) -> Tensor:
     return queries @ -slope.mT
 
 
-@claim("note-outputs", NOTES, "004, section 8.1", exact=True, cost=(0.5, 1))
+@claim("note-outputs", NOTES, "004, section 8.1", exact=True, cost=(0.2, 1))
 def outputs(trial: Trial) -> Measurement:
     """With `d_out` outputs, the demonstration's class performs a step of gradient descent on a matrix: each output has
     a step of its own.

@@ -193,7 +193,7 @@ def apart(one: Tensor, other: Tensor) -> float:
     return float((shares[0] - shares[1]).abs().sum() / 2)
 
 
-@claim("note-heads-tasks", NOTES, "004, section 6.2, attention heads", cost=(18, 70))
+@claim("note-heads-tasks", NOTES, "004, section 6.2, attention heads", cost=(11, 70))
 def heads_tasks(trial: Trial) -> Measurement:
     """Attention heads execute algorithms in parallel: of a model trained on two tasks, different heads carry the one
     and the other.

@@ -80,7 +80,7 @@ def exchanged(sample: Sample) -> Sample:
     return Sample(xs, ys, {})
 
 
-@claim("note-predictive", NOTES, "004, section 4.1", cost=(60, 300))
+@claim("note-predictive", NOTES, "004, section 4.1", cost=(30, 300))
 def predictive(trial: Trial) -> Measurement:
     """A trained transformer outputs a distribution that is close to the predictive posterior.
 
@@ -125,7 +125,7 @@ def from_uniform(ranks: Tensor) -> float:
     return float(torch.maximum(steps[1:] - ordered, ordered - steps[:-1]).max())
 
 
-@claim("note-uncertainty", NOTES, "004, section 4.1", cost=(60, 300))
+@claim("note-uncertainty", NOTES, "004, section 4.1", cost=(30, 300))
 def uncertainty(trial: Trial) -> Measurement:
     """The uncertainty of a trained transformer correlates with that of Bayesian predictions.
 
@@ -149,7 +149,7 @@ def uncertainty(trial: Trial) -> Measurement:
     return Measurement({"rank_correlation": (value, control)})
 
 
-@claim("note-martingale", NOTES, "004, section 4.1", cost=(100, 400))
+@claim("note-martingale", NOTES, "004, section 4.1", cost=(36, 400))
 def continued(trial: Trial) -> Measurement:
     """A transformer computes a posterior: its own continuations of exchangeable observations are those of a Bayesian.
 

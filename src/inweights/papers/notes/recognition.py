@@ -24,7 +24,7 @@ def unlike_least_squares(model: Predictor, xs: Tensor, ys: Tensor) -> float:
     return ((answers - least).square().mean() / least.square().mean()).item()
 
 
-@claim("note-lab-labels", NOTES, "004, section 1.2, in the lab", cost=(3, 10), needs=("depth-8",))
+@claim("note-lab-labels", NOTES, "004, section 1.2, in the lab", cost=(0.3, 10), needs=("depth-8",))
 def lab_labels(trial: Trial) -> Measurement:
     """Task learning: a transformer really learns a new rule from its context: it follows the labels that are shown,
     also flipped, random and novel ones.

@@ -31,7 +31,7 @@ def ratio(one: Bounded, other: Bounded, tokens: Tensor) -> float:
     return constant(one, tokens) / constant(other, tokens)
 
 
-@claim("note-stable-temperature", NOTES, "004, section 3.2", cost=(4, 15))
+@claim("note-stable-temperature", NOTES, "004, section 3.2", cost=(0.4, 15))
 def temperature(trial: Trial) -> Measurement:
     """A condition of stability is the temperature of the softmax: the higher it is, the more stable is the transformer.
 
@@ -57,7 +57,7 @@ def temperature(trial: Trial) -> Measurement:
     return Measurement({"ratio": (value, control)}, plot, {"relative to the output": ratio(hot, cold, tokens)})
 
 
-@claim("note-stable-norm", NOTES, "004, section 3.2", cost=(4, 15))
+@claim("note-stable-norm", NOTES, "004, section 3.2", cost=(0.2, 15))
 def layer_norm(trial: Trial) -> Measurement:
     """A condition of stability is layer normalisation: with it, the transformer is more stable.
 
@@ -86,7 +86,7 @@ def layer_norm(trial: Trial) -> Measurement:
     )
 
 
-@claim("note-stable-residual", NOTES, "004, section 3.2", cost=(4, 15))
+@claim("note-stable-residual", NOTES, "004, section 3.2", cost=(0.2, 15))
 def residual(trial: Trial) -> Measurement:
     """A condition of stability is the scaling of residual connections: the smaller the branch, the more stable is the
     transformer.

@@ -80,7 +80,7 @@ def formed(curve: list[float]) -> float:
     return 1.0 + next(k for k, r in enumerate(curve) if r >= 0.9 * top) if top >= READABLE else math.nan
 
 
-@claim("note-stages-lab", NOTES, "Note 004, section 7.2", needs=("depth-8",), cost=(20, 60))
+@claim("note-stages-lab", NOTES, "Note 004, section 7.2", needs=("depth-8",), cost=(1.1, 60))
 def stages_lab(trial: Trial) -> Measurement:
     """The first layers of a model encode tokens and positions, the next match patterns, the next form the task, and the
     last give the answer.
@@ -149,7 +149,7 @@ def both(trial: Trial) -> tuple[list[float], list[float]]:
     return depths, stage_layers(trial, untrained(model, trial.seed))[0]
 
 
-@claim("note-stages-order", NOTES, "Note 004, section 7.2", needs=NEEDS, cost=(150, 400))
+@claim("note-stages-order", NOTES, "Note 004, section 7.2", needs=NEEDS, cost=(44, 400))
 def stages_order(trial: Trial) -> Measurement:
     """In a language model as well, position comes first, then matching, then the task, then the answer.
 
@@ -170,7 +170,7 @@ def stages_order(trial: Trial) -> Measurement:
     return Measurement({"order": (in_order(depths), in_order(other))}, reported=reported)
 
 
-@claim("note-stages-places", NOTES, "Note 004, section 7.2", needs=NEEDS, cost=(150, 400))
+@claim("note-stages-places", NOTES, "Note 004, section 7.2", needs=NEEDS, cost=(44, 400))
 def stages_places(trial: Trial) -> Measurement:
     """Of eight layers, the first two encode positions, three and four match patterns, five and six form the task, and
     from seven on it is executed.

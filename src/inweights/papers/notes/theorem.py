@@ -19,7 +19,7 @@ from inweights.papers.learning_without_training.dynamics import (
 from inweights.theory import implicit_update
 
 
-@claim("note-factors", NOTES, "000, appendix B", exact=True, cost=(2, 10))
+@claim("note-factors", NOTES, "000, appendix B", exact=True, cost=(0.2, 10))
 def factors(trial: Trial) -> Measurement:
     """Tokens are removed from the front of the context by W_i = W_{i−1} + h_i W_{i−2} A_i.
 
@@ -45,7 +45,7 @@ def factors(trial: Trial) -> Measurement:
     return Measurement({"error": (errors, controls), "corrected": (right, controls)})
 
 
-@claim("note-index", NOTES, "000, Proposition 3.1", exact=True, cost=(2, 10))
+@claim("note-index", NOTES, "000, Proposition 3.1", exact=True, cost=(0.5, 10))
 def index(trial: Trial) -> Measurement:
     """The weights after i tokens are W_i = W_{i−1} − h ∇L_i(W_{i−1}), where the loss L_i contains the effect of token i
     + 1.
@@ -67,7 +67,7 @@ def index(trial: Trial) -> Measurement:
 
 
 @claim(
-    "note-underdetermined", NOTES, "001, after Theorem 2.2", exact=True, cost=(1, 5),
+    "note-underdetermined", NOTES, "001, after Theorem 2.2", exact=True, cost=(1.3, 5),
     aside="both parts are linear algebra, as are dherin-family and dherin-minimum-norm",
 )  # fmt: skip
 def underdetermined(trial: Trial) -> Measurement:

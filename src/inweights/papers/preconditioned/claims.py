@@ -85,7 +85,7 @@ def apart(result: Tensor, wanted: Tensor) -> float:
     return ((result - wanted).norm() / wanted.norm()).item()
 
 
-@claim("ahn-optimum", AHN, "Theorem 1", cost=(6, 16), needs=("ahn-1",))
+@claim("ahn-optimum", AHN, "Theorem 1", cost=(3.6, 16), needs=("ahn-1",))
 def optimum(trial: Trial) -> Measurement:
     """The best weights of one layer compute a step preconditioned by `A = n / (n + d + 1) I` if inputs are standard
     normal; training converges to them.
@@ -122,7 +122,7 @@ def from_theorem(model: Learner, root: Tensor) -> float:
     return max(from_identity(root @ form.a @ root).max().item(), from_identity(form.b[:-1]).max().item())
 
 
-@claim("ahn-three-layers", AHN, "Theorem 4 and section 5.1, where Σ = I", cost=(4, 15), needs=("ahn-3",))
+@claim("ahn-three-layers", AHN, "Theorem 4 and section 5.1, where Σ = I", cost=(2.4, 15), needs=("ahn-3",))
 @torch.no_grad()
 def three_layers(trial: Trial) -> Measurement:
     """Three layers of the form P = diag(B, 1), Q = −diag(A, 0) learn multiples of the identity as A and B if inputs are
@@ -153,7 +153,7 @@ def three_layers(trial: Trial) -> Measurement:
     )
 
 
-@claim("ahn-rotated", AHN, "Theorem 4 and section 5.1, Figure 3", cost=(2, 4), needs=("ahn-rotated",))
+@claim("ahn-rotated", AHN, "Theorem 4 and section 5.1, Figure 3", cost=(1.2, 4), needs=("ahn-rotated",))
 @torch.no_grad()
 def rotated(trial: Trial) -> Measurement:
     """If inputs have the covariance Σ and weights its inverse, three layers of that form learn multiples of the inverse

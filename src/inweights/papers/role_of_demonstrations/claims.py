@@ -9,7 +9,7 @@ from inweights.papers._papers import MIN
 from inweights.papers._relabelled import WORDS, drawn, hits, reviews, shuffled, without
 
 
-@claim("min-random-labels", MIN, "Section 4, Figure 3", cost=(80, 400), needs=("smollm2", "sst2", *WORDS))
+@claim("min-random-labels", MIN, "Section 4, Figure 3", cost=(32, 400), needs=("smollm2", "sst2", *WORDS))
 def random_labels(trial: Trial) -> Measurement:
     """Demonstrations with random labels are hardly worse than those with the right ones: the task is recognised, not
     learned from its labels.

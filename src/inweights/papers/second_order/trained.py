@@ -27,7 +27,7 @@ NEWTON = range(31)
 DESCENT = sorted({math.ceil(1.15**j) for j in range(83)})  # up to about 100,000
 
 
-@claim("fu-steps-per-layer", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(6, 60))
+@claim("fu-steps-per-layer", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(3.6, 60))
 def steps_per_layer(trial: Trial) -> Measurement:
     """Each of the middle layers of a trained transformer advances by several iterations of Newton's method.
 
@@ -60,7 +60,7 @@ def steps_per_layer(trial: Trial) -> Measurement:
     return Measurement({"steps_per_layer": (gained[0], gained[1])}, plot=plot, reported=reported)
 
 
-@claim("fu-exponential", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(6, 60))
+@claim("fu-exponential", FU, "Section 4.2, Figure 3", needs=("depth-8", "lstm-5"), cost=(3.6, 60))
 def exponential(trial: Trial) -> Measurement:
     """Gradient descent needs exponentially more steps to match each further layer.
 
@@ -93,7 +93,7 @@ def exponential(trial: Trial) -> Measurement:
     )
 
 
-@claim("fu-ill-conditioned", FU, "Section 4.3, Figure 4", needs=("conditioned-6",), cost=(2, 8))
+@claim("fu-ill-conditioned", FU, "Section 4.3, Figure 4", needs=("conditioned-6",), cost=(1.2, 8))
 def ill_conditioned(trial: Trial) -> Measurement:
     """On ill-conditioned inputs, a transformer is about as good as Newton's method, and gradient descent is not.
 

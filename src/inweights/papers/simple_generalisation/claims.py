@@ -38,7 +38,7 @@ def outputs(block: Skips, changes: Changes, tokens: Tensor) -> Tensor:
     return changes.run(block, query.unsqueeze(-2)[..., :0, :], query)
 
 
-@claim("innocenti-all-positions", INNOCENTI, "Section 1, main result (i)", exact=True, cost=(12, 90))
+@claim("innocenti-all-positions", INNOCENTI, "Section 1, main result (i)", exact=True, cost=(7, 90))
 def all_positions(trial: Trial) -> Measurement:
     """The output of a block with skip connections at any position i is its output for the last token alone with ΔW_i =
     W (ΔA_i + Δz_i) (A(x) + x)ᵀ / ‖A(x) + x‖² and Δb'_i = ΔA_i + Δz_i, Δz_i the difference of the inputs.
@@ -77,7 +77,7 @@ def any_block(trial: Trial) -> Measurement:
     return Measurement({"error": (torch.cat(errors), torch.cat(controls))})
 
 
-@claim("innocenti-layer-norm", INNOCENTI, "Section 1, main result (iii)", exact=True, cost=(12, 90))
+@claim("innocenti-layer-norm", INNOCENTI, "Section 1, main result (iii)", exact=True, cost=(7, 90))
 def layer_norm(trial: Trial) -> Measurement:
     """With LayerNorm before attention and MLP, ΔW_i = W (u_i − u) uᵀ / ‖u‖² with the normalised streams u_i and u, and
     Δb'_i stays the difference of the streams themselves.
@@ -161,7 +161,7 @@ def positive(result: list[Update]) -> float:
 
 
 @claim(
-    "innocenti-token-alignment", INNOCENTI, "Figure, alignment of tokens", cost=(2, 5),
+    "innocenti-token-alignment", INNOCENTI, "Figure, alignment of tokens", cost=(1.2, 5),
     aside="the authors show heat-maps of single prompts and state no bound; that of ½ is ours",
 )  # fmt: skip
 def token_alignment(trial: Trial) -> Measurement:
@@ -198,7 +198,7 @@ def token_alignment(trial: Trial) -> Measurement:
     return Measurement({"cosine": (value, control)}, plot, reported)
 
 
-@claim("innocenti-last-token", INNOCENTI, "Figure, alignment of tokens", cost=(2, 5))
+@claim("innocenti-last-token", INNOCENTI, "Figure, alignment of tokens", cost=(1.2, 5))
 def last_token(trial: Trial) -> Measurement:
     """The last token is an exception: its update is less aligned with the others than these are with each other.
 
@@ -225,7 +225,7 @@ def apart(matrix: Tensor, position: int) -> Tensor:
 
 
 @claim(
-    "innocenti-block-alignment", INNOCENTI, "The authors' code, alignment of blocks", cost=(2, 5),
+    "innocenti-block-alignment", INNOCENTI, "The authors' code, alignment of blocks", cost=(1.2, 5),
     aside="a measure of the authors' code, on which no sentence of the paper is known",
 )  # fmt: skip
 def block_alignment(trial: Trial) -> Measurement:

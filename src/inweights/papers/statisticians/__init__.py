@@ -5,3 +5,4 @@
 from inweights.papers.statisticians import algorithms as algorithms
 from inweights.papers.statisticians import selection as selection
 from inweights.papers.statisticians import trained as trained
+from inweights.papers.statisticians import attention as attention

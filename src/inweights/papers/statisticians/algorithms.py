@@ -35,7 +35,7 @@ def covariance(xs: Tensor) -> Tensor:
     return X.mT @ X / X.shape[1]
 
 
-@claim("bai-ridge", BAI, "Theorem 4, Corollary 5", exact=True, cost=(3, 6))
+@claim("bai-ridge", BAI, "Theorem 4, Corollary 5", exact=True, cost=(1.1, 6))
 @torch.no_grad()
 def ridge(trial: Trial) -> Measurement:
     """A transformer of O(κ log(1/ε)) layers with three heads of ReLU attention predicts like ridge regression, up to ε.
@@ -72,7 +72,7 @@ def ridge(trial: Trial) -> Measurement:
     )
 
 
-@claim("bai-lasso", BAI, "Theorem 7: the Lasso", exact=True, cost=(3, 6))
+@claim("bai-lasso", BAI, "Theorem 7: the Lasso", exact=True, cost=(0.8, 6))
 @torch.no_grad()
 def lasso(trial: Trial) -> Measurement:
     """A transformer performs proximal gradient descent, a layer for each step, with the MLP as soft threshold, and thus
@@ -111,7 +111,7 @@ def lasso(trial: Trial) -> Measurement:
     return Measurement({"share": (torch.cat(shares), share(Layer(heads), 256))})
 
 
-@claim("bai-accumulation", BAI, "Lemma 14", exact=True, cost=(2, 4))
+@claim("bai-accumulation", BAI, "Lemma 14", exact=True, cost=(0.2, 4))
 @torch.no_grad()
 def accumulation(trial: Trial) -> Measurement:
     """Where each step of gradient descent on a convex function is wrong by at most ε, L steps are wrong by at most L ε,
@@ -162,7 +162,7 @@ def wrong(gradient: Callable[[Tensor], Tensor], rate: Tensor, steps: int, size: 
     return torch.stack(results, 1)
 
 
-@claim("bai-glm", BAI, "Section 3.3: generalised linear models", exact=True, cost=(4, 10))
+@claim("bai-glm", BAI, "Section 3.3: generalised linear models", exact=True, cost=(0.8, 10))
 @torch.no_grad()
 def glm(trial: Trial) -> Measurement:
     """A transformer performs gradient descent on a generalised linear model: its heads add up ReLUs to the link

@@ -20,7 +20,7 @@ PENALTIES = (0.01, 10.0, 1000.0)
 LENGTHS = (20, 40, 80, 160)
 
 
-@claim("bai-validation", BAI, "Proposition 15, Theorem 16: post-ICL validation", exact=True, cost=(2, 5))
+@claim("bai-validation", BAI, "Proposition 15, Theorem 16: post-ICL validation", exact=True, cost=(0.6, 5))
 @torch.no_grad()
 def validation(trial: Trial) -> Measurement:
     """Three further layers select among K algorithms by validation: they predict with a convex combination of those
@@ -113,7 +113,7 @@ def _mixing_heads(at: Places, tokens: int) -> list[Head]:
     return heads
 
 
-@claim("bai-pretest", BAI, "Lemma 18, Proposition 19: pre-ICL testing", exact=True, cost=(2, 5))
+@claim("bai-pretest", BAI, "Lemma 18, Proposition 19: pre-ICL testing", exact=True, cost=(0.3, 5))
 @torch.no_grad()
 def pretest(trial: Trial) -> Measurement:
     """A layer with six heads tests whether all labels are classes, and the transformer then predicts like logistic
@@ -168,7 +168,7 @@ def by_test(sample: Sample, heads: int = 6, width: float = 0.1) -> Tensor:
     return run(layers, at.tokens(xs, ys, **given))[:, -1] @ at["answer"][0]
 
 
-@claim("bai-one-penalty", BAI, "Section 6, Figure 4", cost=(8, 40))
+@claim("bai-one-penalty", BAI, "Section 6, Figure 4", cost=(1.5, 40))
 def one_penalty(trial: Trial) -> Measurement:
     """At noise 0.1 and 0.5 the ridge regressions with the penalties of each, which are Bayes-optimal, have mean squared
     errors of 0.115 and 0.647, and neither is near at the other noise: a learner that is has to select.
@@ -192,7 +192,7 @@ def one_penalty(trial: Trial) -> Measurement:
     return Measurement(measured, reported={"paper, noise 0.1": 0.115, "paper, noise 0.5": 0.647})
 
 
-@claim("bai-both-noises", BAI, "Section 6, Figure 4b", needs=("mixed-noise-short",), cost=(10, 40))
+@claim("bai-both-noises", BAI, "Section 6, Figure 4b", needs=("mixed-noise-short",), cost=(6, 40))
 def both_noises(trial: Trial) -> Measurement:
     """One transformer, trained on a mixture of noise levels, is nearly Bayes-optimal at noise 0.1 and at 0.5 at once.
 
@@ -217,7 +217,7 @@ def both_noises(trial: Trial) -> Measurement:
     return Measurement(measured, reported=reported)
 
 
-@claim("bai-near-bayes", BAI, "Theorem 17", cost=(15, 60))
+@claim("bai-near-bayes", BAI, "Theorem 17", cost=(20, 60))
 def near_bayes(trial: Trial) -> Measurement:
     """On mixtures of K levels of noise, selection by validation is nearly Bayes-optimal: its excess risk falls with the
     number N of examples at least as (log K / N)^⅓.

@@ -42,7 +42,7 @@ def errors(sample: Sample, answers: Tensor, kind: str) -> float:
     return float(((answers > 0) != (sample.ys[:, -1] > 0)).double().mean())
 
 
-@claim("bai-two-losses", BAI, "Section 6, Figure 4c", cost=(80, 400))
+@claim("bai-two-losses", BAI, "Section 6, Figure 4c", cost=(38, 400))
 @torch.no_grad()
 def two_losses(trial: Trial) -> Measurement:
     """One transformer does as well as least squares on regression, and as well as logistic regression on

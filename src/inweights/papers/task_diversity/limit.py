@@ -14,7 +14,7 @@ DIMS, POINTS, NOISE = 8, 16, 0.5
 SIZES = [2**k for k in (3, 6, 8, 10, 12)]
 
 
-@claim("raventos-limit", RAVENTOS, "Section 2: dMMSE and Ridge", cost=(8, 40))
+@claim("raventos-limit", RAVENTOS, "Section 2: dMMSE and Ridge", cost=(0.7, 40))
 def limit(trial: Trial) -> Measurement:
     """As the number of pretraining tasks grows, the estimator that is optimal for the pool, dMMSE, approaches ridge
     regression, which is optimal for all tasks.

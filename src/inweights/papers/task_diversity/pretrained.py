@@ -69,7 +69,7 @@ def both(trial: Trial) -> dict[str, Predictor]:
     return {"few": pretrained(trial, few=True), "many": pretrained(trial, few=False)}
 
 
-@claim("raventos-few", RAVENTOS, "Section 3.1: below the threshold", cost=(60, 300))
+@claim("raventos-few", RAVENTOS, "Section 3.1: below the threshold", cost=(22, 300))
 def few(trial: Trial) -> Measurement:
     """Pretrained on few tasks, a transformer behaves like the Bayesian estimator with the pool as its prior, dMMSE,
     also on tasks that are not in the pool.
@@ -89,7 +89,7 @@ def few(trial: Trial) -> Measurement:
     return Measurement({"nearer": (value, control)}, reported=reported)
 
 
-@claim("raventos-own-tasks", RAVENTOS, "Section 3.1: performance on pretraining tasks", cost=(60, 300))
+@claim("raventos-own-tasks", RAVENTOS, "Section 3.1: performance on pretraining tasks", cost=(22, 300))
 def own_tasks(trial: Trial) -> Measurement:
     """On the tasks of its own pool, a transformer pretrained on few tasks is better than ridge regression.
 
@@ -106,7 +106,7 @@ def own_tasks(trial: Trial) -> Measurement:
     )
 
 
-@claim("raventos-new-tasks", RAVENTOS, "Section 3.1: performance on new tasks", cost=(60, 300))
+@claim("raventos-new-tasks", RAVENTOS, "Section 3.1: performance on new tasks", cost=(22, 300))
 def new_tasks(trial: Trial) -> Measurement:
     """On new tasks, a transformer pretrained on few tasks is much worse than ridge regression, and one pretrained on
     many is about as good.
@@ -126,7 +126,7 @@ def new_tasks(trial: Trial) -> Measurement:
     )
 
 
-@claim("raventos-longer", RAVENTOS, "Section 3.3: more training", cost=(80, 400))
+@claim("raventos-longer", RAVENTOS, "Section 3.3: more training", cost=(27, 400))
 def longer(trial: Trial) -> Measurement:
     """With more training, a transformer below the threshold of task diversity moves towards dMMSE, and one above it
     towards ridge regression.

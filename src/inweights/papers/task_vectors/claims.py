@@ -105,7 +105,7 @@ def required(trial: Trial, task: Task, prompted: float, bare: float) -> None:
     )
 
 
-@claim("hendel-restores", HENDEL, "Section 4, Figure 4", cost=(60, 200), needs=NEEDS)
+@claim("hendel-restores", HENDEL, "Section 4, Figure 4", cost=(10, 200), needs=NEEDS)
 def restores(trial: Trial) -> Measurement:
     """A task vector restores most of the accuracy of demonstrations in a run without them.
 
@@ -146,7 +146,7 @@ def restores(trial: Trial) -> Measurement:
     )
 
 
-@claim("hendel-middle-layers", HENDEL, "Section 4.1, Figure 3", cost=(60, 200), needs=NEEDS)
+@claim("hendel-middle-layers", HENDEL, "Section 4.1, Figure 3", cost=(15, 200), needs=NEEDS)
 def middle_layers(trial: Trial) -> Measurement:
     """Task vectors work best in intermediate layers: earlier the task is not there yet, later it can no longer be used.
 
@@ -183,7 +183,7 @@ def middle_layers(trial: Trial) -> Measurement:
     "hendel-clusters",
     HENDEL,
     "Section 5.1, Figure 5",
-    cost=(60, 240),
+    cost=(14, 240),
     needs=("smollm2", "past-tense", "plurals", "capitalise"),
 )
 def clusters(trial: Trial) -> Measurement:
@@ -232,7 +232,7 @@ def assigned(vectors: Tensor) -> list[float]:
     return right
 
 
-@claim("hendel-override", HENDEL, "Section 5.2, Table 2", cost=(60, 200), needs=("smollm2", "plurals", "capitalise"))
+@claim("hendel-override", HENDEL, "Section 5.2, Table 2", cost=(7, 200), needs=("smollm2", "plurals", "capitalise"))
 def override(trial: Trial) -> Measurement:
     """A task vector overrides demonstrations of another task: the model does what the vector says.
 

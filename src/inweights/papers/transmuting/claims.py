@@ -118,7 +118,7 @@ def optimal(trial: Trial) -> Measurement:
 COUNTS = (64, 256, 1024, 4096, 16384)
 
 
-@claim("mazzawi-spherical", MAZZAWI, "Equation 24, spherical approximation", cost=(2, 6))
+@claim("mazzawi-spherical", MAZZAWI, "Equation 24, spherical approximation", cost=(0.7, 6))
 def spherical(trial: Trial) -> Measurement:
     """For tokens uniformly distributed on a sphere the thought matrix is a multiple of the sum of the tokens' exact
     patches.

@@ -107,7 +107,7 @@ def shares(model: Model, name: str) -> str:
     return f"{name} {len(gained(model, name))} of {POOL} times ({prompted} right with the instruction, {bare} without)"
 
 
-@claim("mazzawi-arithmetic", MAZZAWI, "Table 1, Appendix B.1", cost=(20, 20), needs=("smollm2",))
+@claim("mazzawi-arithmetic", MAZZAWI, "Table 1, Appendix B.1", cost=(12, 20), needs=("smollm2",))
 def arithmetic_task(trial: Trial) -> Measurement:
     """An instruction to multiply or to add numbers can be moved into the weights: without it, the patched model answers
     correctly most queries that the model answers correctly only with it.
@@ -140,7 +140,7 @@ def arithmetic_task(trial: Trial) -> Measurement:
     return _measured({"prompted": 1.0, "bare": 0.0} | reported.patched(fitted), **{"paper: patched, Gemma 3": 1.0})
 
 
-@claim("mazzawi-as-written", MAZZAWI, "Algorithm 1, Theorem 3.1, Appendix A", cost=(100, 350), needs=("smollm2",))
+@claim("mazzawi-as-written", MAZZAWI, "Algorithm 1, Theorem 3.1, Appendix A", cost=(160, 350), needs=("smollm2",))
 def written(trial: Trial) -> Measurement:
     """A thought vector and thought matrices in each block replace a prompt: without it, the patched model gives most of
     the correct answers that the model gives with it.
@@ -166,7 +166,7 @@ def written(trial: Trial) -> Measurement:
     return _measured(columns | best, **{f"patched, δ of the {name}": each["patched"] for name, each in made.items()})
 
 
-@claim("mazzawi-words", MAZZAWI, "Appendix A: the last matrix by least squares", cost=(70, 100), needs=("smollm2",))
+@claim("mazzawi-words", MAZZAWI, "Appendix A: the last matrix by least squares", cost=(26, 100), needs=("smollm2",))
 def words(trial: Trial) -> Measurement:
     """In models without a bias for a thought vector, the last matrix is also fitted, to the missing output of each
     token, and without the prompt the patched model gives most of the correct answers that the model gives with it.
@@ -197,7 +197,7 @@ def words(trial: Trial) -> Measurement:
     "mazzawi-both-parts",
     MAZZAWI,
     "Algorithm 1, Appendix A: an ablation, which the paper does not report",
-    cost=(110, 170),
+    cost=(33, 170),
     needs=("smollm2",),
     repeats="mazzawi-words",
 )

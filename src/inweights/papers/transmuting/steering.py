@@ -67,7 +67,7 @@ def alike(one: Tensor, other: Tensor) -> Tensor:
     "mazzawi-steering",
     MAZZAWI,
     "Abstract; Section 3: thought vectors and steering vectors",
-    cost=(120, 400),
+    cost=(25, 400),
     needs=NEEDS,
 )
 def steering(trial: Trial) -> Measurement:

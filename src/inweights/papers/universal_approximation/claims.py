@@ -48,7 +48,7 @@ def target(xs: Tensor, direction: Tensor) -> Tensor:
     return math.sqrt(2) * (-across / 2).exp() * integral
 
 
-@claim("genli-features", GEN_LI, "Abstract (i): linear representation", cost=(4, 30))
+@claim("genli-features", GEN_LI, "Abstract (i): linear representation", cost=(2.4, 30))
 def features(trial: Trial) -> Measurement:
     """Any target of the class is nearly linear, with a small ℓ1 norm, over one set of universal features: m of them
     leave a squared error of at most C²/m.
@@ -136,7 +136,7 @@ def slope(errors: Sequence[float]) -> float:
     return float((torch.tensor(errors, dtype=torch.float64).log() * logs).sum() / logs.square().sum())
 
 
-@claim("genli-few", GEN_LI, "Abstract: few noisy examples", cost=(5, 20))
+@claim("genli-few", GEN_LI, "Abstract: few noisy examples", cost=(3, 20))
 def few(trial: Trial) -> Measurement:
     """From few noisy examples, fewer than there are features, the target's representation is found with a small risk,
     as by the Lasso, because its ℓ1 norm is small.
@@ -180,7 +180,7 @@ def proximal(phi: Tensor, ys: Tensor, steps: int, rate: float, penalty: float = 
     return w
 
 
-@claim("genli-lasso", GEN_LI, "Abstract (ii): a transformer solves the Lasso", exact=True, cost=(8, 10))
+@claim("genli-lasso", GEN_LI, "Abstract (ii): a transformer solves the Lasso", exact=True, cost=(4.8, 10))
 @torch.no_grad()
 def lasso(trial: Trial) -> Measurement:
     """A transformer can be constructed that finds the linear representation at test time, by solving the Lasso: its

@@ -46,7 +46,7 @@ PHASES: dict[str, list[LinearPredictor]] = {
 OTHERS: list[Predictor] = [SGD(rate=0.01), SGD(rate=0.03), Nearest()]
 
 
-@claim("akyurek-sherman-morrison", AKYUREK, "Theorem 2", exact=True, cost=(2, 4))
+@claim("akyurek-sherman-morrison", AKYUREK, "Theorem 2", exact=True, cost=(1, 4))
 @torch.no_grad()
 def sherman_morrison(trial: Trial) -> Measurement:
     """A transformer with a constant number of layers and a width of O(d²) can predict according to one Sherman-Morrison
@@ -74,7 +74,7 @@ def sherman_morrison(trial: Trial) -> Measurement:
     return Measurement({"error": (torch.cat(errors), torch.cat(controls))})
 
 
-@claim("akyurek-ols", AKYUREK, "Section 4.3, Figure 1", needs=("depth-8", "depth-1"), cost=(4, 25))
+@claim("akyurek-ols", AKYUREK, "Section 4.3, Figure 1", needs=("depth-8", "depth-1"), cost=(5, 25))
 def ols(trial: Trial) -> Measurement:
     """On labels without noise, a deep transformer predicts like least squares, with the minimum-norm solution if there
     are several; its implicit weights agree too.
@@ -123,7 +123,7 @@ def implicit_weights(trial: Trial, model: Predictor, sample: Sample, examples: i
     return torch.linalg.lstsq(asked.double(), result).solution.squeeze(-1)
 
 
-@claim("akyurek-ridge", AKYUREK, "Section 4.3, Figure 2", needs=(*RIDGES, "depth-2"), cost=(5, 40))
+@claim("akyurek-ridge", AKYUREK, "Section 4.3, Figure 2", needs=(*RIDGES, "depth-2"), cost=(0.8, 40))
 def ridge(trial: Trial) -> Measurement:
     """On labels with noise, a transformer predicts like ridge regression with the penalty σ²/τ², which is
     Bayes-optimal.
@@ -158,7 +158,7 @@ def ridge(trial: Trial) -> Measurement:
     return Measurement({"hits": (hits, controls), "distance": distance}, reported=reported)
 
 
-@claim("akyurek-phases", AKYUREK, "Section 4.3, Figure 3", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(4, 25))
+@claim("akyurek-phases", AKYUREK, "Section 4.3, Figure 3", needs=tuple(f"depth-{d}" for d in DEPTHS), cost=(1, 25))
 def phases(trial: Trial) -> Measurement:
     """With growing depth, transformers go from one step of gradient descent to ridge regression to least squares.
 

@@ -20,7 +20,7 @@ WIDTH = 128
 TARGETS = ("weights", "moments")
 
 
-@claim("akyurek-probe", AKYUREK, "Section 5, Figure 4 and appendix E", needs=("depth-8",), cost=(100, 500))
+@claim("akyurek-probe", AKYUREK, "Section 5, Figure 4 and appendix E", needs=("depth-8",), cost=(60, 500))
 def probe(trial: Trial) -> Measurement:
     """The weights of least squares and the moments `Xᵀy` can be decoded from the layers of an in-context learner, far
     better than from those of a model trained on a task that needs no learning in context.

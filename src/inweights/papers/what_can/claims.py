@@ -21,7 +21,7 @@ NOISE = 0.5
 LASSO = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # the paper's penalties
 
 
-@claim("garg-linear", GARG, "Section 3.1, Figure 2", needs=("depth-8",), tells=("linear-20",), cost=(10, 40))
+@claim("garg-linear", GARG, "Section 3.1, Figure 2", needs=("depth-8",), tells=("linear-20",), cost=(6, 40))
 def linear(trial: Trial) -> Measurement:
     """Transformers learn linear functions in context about as well as least squares, which is optimal, for any number
     of examples, and far better than simple baselines.
@@ -87,7 +87,7 @@ def at_both(model: Learner, sample: Sample, task: Task) -> dict[str, float]:
     return result
 
 
-@claim("garg-sparse", GARG, "Section 5, Figure 5a", needs=("sparse-8",), cost=(1, 5))
+@claim("garg-sparse", GARG, "Section 5, Figure 5a", needs=("sparse-8",), cost=(0.6, 5))
 def sparse(trial: Trial) -> Measurement:
     """A transformer trained on sparse linear functions is about as good as the Lasso, and better than least squares.
 
@@ -116,7 +116,7 @@ def sparse(trial: Trial) -> Measurement:
 
 @claim(
     "garg-double-descent", GARG, "Section 4, Figure 4b", needs=("depth-8", "depth-2", "ridge-0.5"),
-    tells=("linear-20",), cost=(3, 23),
+    tells=("linear-20",), cost=(1.8, 23),
 )  # fmt: skip
 def double_descent(trial: Trial) -> Measurement:
     """On noisy labels, a transformer trained without noise shows the double descent of least squares: its error rises
@@ -154,7 +154,7 @@ def bump(curve: Tensor, dims: int) -> float:
     return (curve[dims - 1 : dims + 2].max() / curve[: dims - 1].min()).item()
 
 
-@claim("garg-orthants", GARG, "Section 4, Figure 4c", needs=("depth-8",), tells=("linear-20",), cost=(3, 20))
+@claim("garg-orthants", GARG, "Section 4, Figure 4c", needs=("depth-8",), tells=("linear-20",), cost=(1.8, 20))
 def orthants(trial: Trial) -> Measurement:
     """A transformer predicts queries in other orthants than all of its examples: it does not rely on similar inputs.
 
@@ -189,7 +189,7 @@ def orthants(trial: Trial) -> Measurement:
     return Measurement(quantities, plot=plot, reported=reported)
 
 
-@claim("garg-gradient", GARG, "Section 3.2, Figure 3b", needs=("depth-8",), tells=("linear-20",), cost=(3, 25))
+@claim("garg-gradient", GARG, "Section 3.2, Figure 3b", needs=("depth-8",), tells=("linear-20",), cost=(1.8, 25))
 def gradient(trial: Trial) -> Measurement:
     """The gradient of a transformer's prediction with respect to the query is the part of the weights that the examples
     determine.
