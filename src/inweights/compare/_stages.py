@@ -27,6 +27,7 @@ from inweights.compare._predict import counted_on, in_context, zero_shot
 from inweights.compare._shots import Shots
 from inweights.compare._ways import Way, way
 from inweights.models import Model
+from inweights.running import no_cudnn_attention
 
 After = Callable[[int], None]
 
@@ -117,6 +118,7 @@ def _mean(values: Sequence[Tensor]) -> list[float]:
     return torch.stack(list(values)).mean(0).tolist()
 
 
+@no_cudnn_attention()
 def measured_descent(
     model: Model,
     shown: Shots,
@@ -138,6 +140,7 @@ def measured_descent(
     return {"checkpoints": results}
 
 
+@no_cudnn_attention()
 def over_orders(
     model: Model,
     shown: Shots,
