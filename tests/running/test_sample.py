@@ -6,7 +6,8 @@ import pytest
 import torch
 from talking import talker
 
-from inweights.running import _sample, sample
+from inweights.running import sample
+from inweights.running._advance import Growing
 
 
 @pytest.mark.parametrize("shared", [(), (5, 9, 7)])
@@ -32,5 +33,5 @@ def test_greedy_texts_in_a_batch_are_those_alone_also_when_others_have_ended(
     assert min(widths[-3:]) < len(texts)
     assert together == [run([t])[0] for t in texts]
     assert len({len(t) for t in together}) > 1
-    monkeypatch.setattr(_sample, "DROP", 0.0)
+    monkeypatch.setattr(Growing, "drop", 0.0)
     assert run(texts) == together

@@ -10,14 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from inweights._errors import InputError
+from inweights.running._advance import Fixed, Growing, fixed
 from inweights.running._attention import no_cudnn_attention
 from inweights.running._head import last_logits
 
 # The cache is copied at every token, so a long context is sampled in smaller batches: bytes and texts at once.
 AT_ONCE = {"cpu": (1 << 29, 64), "cuda": (24 << 30, 4096)}
-
-DROP = 0.75
-"""The share of texts in progress below which a batch is computed without those that have ended."""
 
 
 @no_cudnn_attention()
@@ -123,18 +121,14 @@ def _continued(
         mask[r, seen : seen + gap] = 0
         positions[r, gap:] = seen + torch.arange(len(text))
     ids, mask, positions = (t.to(next(net.parameters()).device) for t in (ids, mask, positions))
-    cache = widened(cache, rows)
-    last = last_logits(net)
+    state: Growing | Fixed = Growing(net, widened(cache, rows), mask, positions)
+    logits = state.read(ids)
     tokens: list[list[int]] = [[] for _ in texts]
     running = list(range(rows))  # the text of each row that is still computed
     open_ = set(running)
-    for _ in range(new):
-        out = net(
-            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, **last
-        )
-        cache, logits = out.past_key_values, out.logits[:, -1].float()
+    for left in reversed(range(new)):
         if temperature:
-            ids = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
+            ids = torch.multinomial((logits.float() / temperature).softmax(-1), 1, generator=generator)
         else:
             ids = logits.argmax(-1, keepdim=True)
         for r, token in zip(running, ids.squeeze(-1).tolist(), strict=True):
@@ -142,15 +136,15 @@ def _continued(
                 tokens[r].append(token)
                 if ends(token):
                     open_.discard(r)
-        if not open_:
+        if not open_ or not left:
             break
-        positions = positions[:, -1:] + 1
-        mask = torch.cat([mask, mask.new_ones(len(running), 1)], 1)
         # Not when sampling: there the tokens of one text depend on how many are drawn at once.
-        if not temperature and len(open_) <= DROP * len(running) and _held(cache):
+        if not temperature and len(open_) <= state.drop * len(running) and _held(state.cache):
             kept = [k for k, r in enumerate(running) if r in open_]
             running, at = [running[k] for k in kept], torch.tensor(kept, device=ids.device)
-            ids, mask, positions = ids[at], mask[at], positions[at]
-            for layer in cache.layers:
-                layer.keys, layer.values = layer.keys[at], layer.values[at]
+            ids = ids[at]
+            state.keep(at)
+        if isinstance(state, Growing) and not _windowed(net):
+            state = fixed(state, left) or state
+        logits = state.read(ids)
     return [tuple(s) for s in tokens]
