@@ -11,7 +11,7 @@ from talking import talker
 from torch import Tensor
 
 from inweights.models import Model
-from inweights.running import _advance, sample
+from inweights.running import _advance, _grouped, sample
 from inweights.running._advance import Fixed, Growing
 
 TEXTS = [(3, 4), (60, 61, 62, 63), (100,), (7, 8, 9)]
@@ -58,6 +58,27 @@ def test_a_fixed_cache_leaves_the_growing_one_as_it_was() -> None:
         before = [layer.keys.clone() for layer in state.cache.layers]
         Fixed(state, 4, graph=False).read(ids)
         assert all(torch.equal(layer.keys, b) for layer, b in zip(state.cache.layers, before, strict=True))
+
+
+def test_heads_that_share_keys_attend_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One token of each text is attended to without copies of the keys; the model's settings are as before."""
+    seen: list[int] = []
+    own = _grouped.sdpa_attention_forward
+
+    def watched(module: Any, query: Tensor, key: Tensor, *args: Any, **options: Any) -> Any:
+        seen.append(query.shape[1] - key.shape[1])
+        return own(module, query, key, *args, **options)
+
+    monkeypatch.setattr(_grouped, "sdpa_attention_forward", watched)
+    with torch.inference_mode():
+        model = talker(dtype=torch.float64)
+        assert model.model.config.num_key_value_heads < model.model.config.num_attention_heads
+        state, ids = read(model)
+        assert not seen
+        Fixed(state, 4, graph=False).read(ids)
+    assert seen
+    assert not any(seen)
+    assert model.model.config._attn_implementation == "sdpa"
 
 
 def test_a_cpu_and_a_windowed_model_keep_the_growing_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,7 @@ def facts_of(frame: Frame, parts: Sequence[Piece]) -> list[Fact]:
         starts.append(len(text))
         text += body + "\n"
     surprise = surprisals(frame.model, text)
+    begins, ends = [begin for _, begin, _ in surprise], [end for _, _, end in surprise]
     results = []
     for i, part in enumerate(parts):
         for phrase in () if part.directs else part.phrases:
@@ -47,7 +49,8 @@ def facts_of(frame: Frame, parts: Sequence[Piece]) -> list[Fact]:
             if spot is None:
                 continue
             first, last = starts[i] + spot.start(), starts[i] + spot.end()
-            total = sum(s for s, begin, end in surprise if begin < last and end > first)
+            there = surprise[bisect_right(ends, first) : bisect_left(begins, last)]
+            total = sum(s for s, _, _ in there)
             if total >= SURPRISE:
                 results.append(Fact(i, phrase, total))
     return results

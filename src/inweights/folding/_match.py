@@ -15,6 +15,7 @@ from torch import Tensor
 from inweights._errors import InputError
 from inweights.folding._draw import Draws
 from inweights.folding._examples import Examples
+from inweights.folding._graphs import Shape, captured, shapes
 from inweights.folding._guard import Guard
 from inweights.folding._lora import Lora
 from inweights.folding._steps import Divergence, Steps, with_truth
@@ -25,13 +26,12 @@ from inweights.running import at_head, block_outputs, fused_norms, no_cudnn_atte
 
 
 class Fit:
-    """One step of fitting over tensors that stay where they are, so that it can be captured as a graph."""
+    """One step of fitting over tensors that stay where they are, so that it can be captured as graphs."""
 
     def __init__(self, model: Model, examples: Examples, teacher: Teacher, lora: Lora, steps: Steps) -> None:
         self.model, self.teacher, self.lora, self.steps = model, teacher, lora, steps
-        everything = list(range(len(examples)))
-        whole = examples.batch(everything)
-        self.ids, self.ends = whole.ids.to(model.device), whole.real.sum(1)
+        whole = examples.batch(list(range(len(examples))))
+        self.ids, self.shapes = whole.ids, shapes(whole.real.sum(1).tolist(), examples.answers, steps.graph)
         self.index, self.weights = (t.to(model.device) for t in examples.answer_rows())
         self.tokens, self.sure = (t.to(model.device) for t in examples.answer_tokens())
         self.any_sure = bool(self.sure.any())
@@ -46,20 +46,24 @@ class Fit:
         self.loss = torch.zeros((), device=model.device)
         self.skipped = torch.zeros((), dtype=torch.long, device=model.device)
         self.now: tuple[Tensor, ...] = ()
+        self.places: dict[Shape, tuple[Tensor, ...]] = {}
 
-    def load(self, chosen: list[int]) -> None:
-        """Copies a batch to the step's tensors: ids; rows, weights and tokens of the answers; the teacher's states."""
+    def load(self, chosen: list[int]) -> Shape:
+        """Copies a batch to the step's tensors: ids; rows, weights and tokens of the answers; the teacher's states.
+
+        They are no wider than these examples need, and as a graph always the same for batches of one shape.
+        """
+        some = [self.shapes[i] for i in chosen]
+        width, rows = shape = max(w for w, _ in some), max(r for _, r in some)
         at = torch.tensor(chosen, device=self.model.device)
-        new = [t[at] for t in (self.ids, self.index, self.weights, self.tokens, self.sure, self.teacher.last)]
-        new.append(self.teacher.blocks[at] if self.steps.match else new[-1][:0])
-        if self.steps.graph and self.now:
+        own = (self.index, self.weights, self.tokens, self.sure, self.teacher.last)
+        inner = self.teacher.blocks if self.steps.match else self.teacher.last[:, :0]
+        new = (self.ids[at, :width], *(t[at, :rows] for t in (*own, inner)))
+        self.now = self.places.setdefault(shape, new) if self.steps.graph else new
+        if self.now is not new:
             for to, value in zip(self.now, new, strict=True):
                 to.copy_(value)
-        elif self.steps.graph:
-            self.now = tuple(new)
-        else:  # no wider than these examples need
-            width, rows = int(self.ends[at].max()), int(new[2].sum(1).max())
-            self.now = (new[0][:, :width], *(t[:, :rows] for t in new[1:]))
+        return shape
 
     def terms(self) -> tuple[Tensor, Tensor]:
         """The divergence of the answers, and for each block the mean square of its error, `(blocks,)`."""
@@ -138,16 +142,16 @@ def fit(
         doing.gaps = torch.stack([m for _, m in results]).mean(0).clamp_min(1e-12)
     state = state or State()
     with fused_norms(model.model) if steps.graph else nullcontext():
-        replay = _captured(doing) if steps.graph else doing.step
+        replay = captured(doing, draws.size) if steps.graph else lambda shape: doing.step()
     guard = Guard(lora.parameters, float(doing.scale))
     losses = _resumed(state, guard, doing, draws)
     before = len(losses)
     while len(losses) < steps.count:
         some, seen = draws.next(steps.count - len(losses)), []
         for k, chosen in enumerate(some, len(losses)):
-            doing.load(chosen)
+            shape = doing.load(chosen)
             doing.set_rate(guard.factor * rate_at(k, steps))
-            replay()
+            replay(shape)
             seen.append(doing.loss.clone())
             after(k + 1)
         losses += torch.stack(seen).tolist()
@@ -188,23 +192,3 @@ def _resumed(state: State, guard: Guard, doing: Fit, draws: Draws) -> list[float
 def rate_at(k: int, steps: Steps) -> float:
     """The learning rate of step `k`: a linear warm-up, then a linear decay to 0."""
     return steps.rate * min(1.0, (k + 1) / max(10, steps.count // 20)) * (1 - k / steps.count)
-
-
-def _captured(doing: Fit) -> Callable[[], None]:
-    """The step as a CUDA graph; capturing it leaves the factors unchanged."""
-    before = [p.detach().clone() for p in doing.lora.parameters]
-    with torch.cuda.device(doing.model.device):
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            doing.step()  # a rate of 0: memory is allocated, nothing changes
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            doing.step()
-    with torch.no_grad():
-        for p, old in zip(doing.lora.parameters, before, strict=True):
-            p.copy_(old)
-            for value in doing.adam.state[p].values():
-                value.zero_()
-    return graph.replay

@@ -21,7 +21,7 @@ class Steps:
       are few tokens among many: below 1, what is still wrong counts for more.
     - `keep`: the share of the fitted update that is kept, where it began with none: a little less of it answers the
       same questions, and moves everything else less.
-    - `graph`: replay each step as one CUDA graph, its matrices merged; for a GPU only.
+    - `graph`: replay each step as one CUDA graph, one for each width of a batch, its matrices merged; for a GPU only.
     """
 
     count: int

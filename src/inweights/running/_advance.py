@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import DynamicLayer
 
+from inweights.running._grouped import grouped_attention
 from inweights.running._head import last_logits
 
 LEAST = 8
@@ -106,10 +107,11 @@ class Fixed:
     def _step(self) -> Tensor:
         """The logits of the tokens in `ids`. Doing it twice does no harm: they are written to the same places."""
         self.mask.index_fill_(-1, self.at, 0.0)
-        out: Any = self.net(
-            input_ids=self.ids, attention_mask=self.mask, position_ids=self.positions, past_key_values=self.cache,
-            use_cache=True, **last_logits(self.net),
-        )  # fmt: skip
+        with grouped_attention(self.net):
+            out: Any = self.net(
+                input_ids=self.ids, attention_mask=self.mask, position_ids=self.positions, past_key_values=self.cache,
+                use_cache=True, **last_logits(self.net),
+            )  # fmt: skip
         logits: Tensor = out.logits[:, -1]
         return logits
 
