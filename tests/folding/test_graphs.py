@@ -78,6 +78,7 @@ def test_tensors_of_one_shape_stay_where_they_are() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # the first backward pass of a process
 def test_graphs_take_the_same_steps() -> None:
     """The losses of twelve steps, as graphs and without, in float32: 2% of the first."""
     model = talker()
