@@ -13,6 +13,8 @@ MOVED = 250
 """Facts up to which the values of a register are also moved among its entities, which takes a second fold."""
 FALSE = 50
 """Facts of a register that contradicts what is known."""
+ARTICLES = (6, 21)
+"""Articles of SQuAD that are folded, and all that have as many questions."""
 BRIEF = " Answer in a few words."
 """What stands after every question about an article, in every column."""
 
@@ -49,7 +51,13 @@ def false_case(seed: int, count: int) -> Case:
     return Case(f"false-{seed}", text.text, _asked(text, count, seed))
 
 
-def squad_cases(titles: int = 6) -> list[Case]:
+def unrelated_passages(count: int) -> list[str]:
+    """Passages of articles of SQuAD that are not folded, evenly from all of them."""
+    passages = [p for document in squad_documents(ARTICLES[1])[ARTICLES[0] :] for p in document.passages]
+    return passages[:: len(passages) // count][:count]
+
+
+def squad_cases(titles: int = ARTICLES[0]) -> list[Case]:
     """Articles of SQuAD with people's questions, scored by F1."""
     results = []
     for document in squad_documents(titles):

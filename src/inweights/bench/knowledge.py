@@ -18,12 +18,12 @@ from inweights._errors import InputError
 from inweights._fetch import cache
 from inweights._files import write_atomic
 from inweights._read import read_json
-from inweights.bench._cases import Case, false_case, old_values, register_case, squad_cases
+from inweights.bench._cases import Case, false_case, old_values, register_case, squad_cases, unrelated_passages
 from inweights.bench._distil import distilled
 from inweights.bench._measure import Result, Row
 from inweights.bench.fold import code_hash
 from inweights.data import multiple_choice
-from inweights.folding import Fold, Made, accuracy_of, choice_accuracy, make
+from inweights.folding import Fold, Made, accuracy_of, choice_accuracy, make, perplexity
 from inweights.models import Model, load
 
 SIZES = {"cuda": ("50", "250", "1000", "false", "squad"), "cpu": ("20",)}
@@ -33,6 +33,8 @@ names, values and attributes, but there are four domains, of which those texts s
 ASKED = {"cuda": 200, "cpu": 60}
 CHOICES = {"cuda": 400, "cpu": 40}
 """Questions of CommonsenseQA, which no document is about."""
+PASSAGES = {"cuda": 100, "cpu": 20}
+"""Passages of articles of SQuAD that are not among the documents."""
 COLUMNS = ("prompted", "window", "retrieved", "bare", "folded", "random")
 RIVAL_QUERIES = 512
 """Studied questions that the rival learns from, at most."""
@@ -126,19 +128,18 @@ def _moved(model: Model, case: Case) -> dict[str, float]:
     }
 
 
-def _unrelated(model: Model, made: Made) -> dict[str, float | None]:
-    """What must stay as it was: perplexity of unrelated text, and right choices in a test of general knowledge."""
+def _unrelated(model: Model, made: Made) -> dict[str, float]:
+    """What must stay as it was: perplexity of people's text, and right choices in a test of general knowledge."""
     asked = multiple_choice("commonsense-qa", CHOICES[model.device.type])
     items = [(q.question, q.choices, q.right) for q in asked]
-    before = choice_accuracy(model, items)
+    texts = unrelated_passages(PASSAGES[model.device.type])
+    before, likely = choice_accuracy(model, items), perplexity(model, texts)
     with made.fold.applied(model):
-        after = choice_accuracy(model, items)
-    side = made.fidelity.side if made.fidelity else None
-    return {
-        "perplexity_change": side.perplexity_folded / side.perplexity_base - 1 if side else None,
-        "choices_bare": before,
-        "choices_folded": after,
-    }
+        return {
+            "perplexity_change": perplexity(model, texts) / likely - 1,
+            "choices_bare": before,
+            "choices_folded": choice_accuracy(model, items),
+        }
 
 
 def _row(name: str, results: list[dict[str, Any]], counts: list[int]) -> Row:

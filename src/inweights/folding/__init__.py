@@ -64,3 +64,4 @@ from inweights.folding._study import study as study
 from inweights.folding._teach import Draft as Draft
 from inweights.folding._teach import Studied as Studied
 from inweights.folding._template import adds_system_turn as adds_system_turn
+from inweights.folding._unrelated import perplexity as perplexity

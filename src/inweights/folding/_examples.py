@@ -36,6 +36,7 @@ class Examples:
     - `sure`: whether the answer is known to be right independently of the teacher, because the question was made
       from it; empty if none is.
     - `times`: how often each is seen before all have been seen; empty for once.
+    - `weights`: how much a token of each answer counts in the divergence; empty for 1.
     """
 
     frame: Frame
@@ -45,6 +46,7 @@ class Examples:
     taught: tuple[tuple[int, ...] | None, ...] = ()
     sure: tuple[bool, ...] = ()
     times: tuple[int, ...] = ()
+    weights: tuple[float, ...] = ()
 
     def prompt_of(self, i: int) -> tuple[int, ...] | None:
         """The tokens that an example's teacher reads before the answer; `None` for the whole context and the query."""
@@ -56,6 +58,9 @@ class Examples:
     def times_of(self, i: int) -> int:
         return self.times[i] if self.times else 1
 
+    def weight_of(self, i: int) -> float:
+        return self.weights[i] if self.weights else 1.0
+
     def some(self, chosen: Sequence[int]) -> Examples:
         """The chosen examples."""
         return Examples(
@@ -66,11 +71,16 @@ class Examples:
             tuple(self.prompt_of(i) for i in chosen),
             tuple(self.is_sure(i) for i in chosen),
             tuple(self.times_of(i) for i in chosen),
+            tuple(self.weight_of(i) for i in chosen),
         )
 
     def repeated(self, times: int) -> Examples:
         """The same examples, each seen so often before all of a sum have been seen."""
         return replace(self, times=(times,) * len(self))
+
+    def weighted(self, weight: float) -> Examples:
+        """The same examples, each token of whose answers counts so much."""
+        return replace(self, weights=(weight,) * len(self))
 
     def shortened(self, tokens: int) -> Examples:
         """The same examples with the first tokens of each answer."""
@@ -81,9 +91,10 @@ class Examples:
         taught = [e.prompt_of(i) for e in (self, other) for i in range(len(e))]
         sure = [e.is_sure(i) for e in (self, other) for i in range(len(e))]
         times = [e.times_of(i) for e in (self, other) for i in range(len(e))]
+        weights = [e.weight_of(i) for e in (self, other) for i in range(len(e))]
         return Examples(
             self.frame, self.queries + other.queries, self.asked + other.asked, self.answers + other.answers,
-            tuple(taught), tuple(sure), tuple(times),
+            tuple(taught), tuple(sure), tuple(times), tuple(weights),
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -128,14 +139,14 @@ class Examples:
         return [(chosen, self.batch(chosen, taught=taught)) for chosen in results]
 
     def answer_rows(self) -> tuple[Tensor, Tensor]:
-        """For every example the rows whose next token is an answer's, and a weight that is 0 on padding: `(n, R)`."""
+        """For every example the rows whose next token is an answer's, and their weight, 0 on padding: `(n, R)`."""
         most = max(map(len, self.answers))
         index = torch.zeros(len(self), most, dtype=torch.long)
         weights = torch.zeros(len(self), most)
         for i, (asked, answers) in enumerate(zip(self.asked, self.answers, strict=True)):
             first = len(self.frame.before) + len(asked) - 1
             index[i, : len(answers)] = torch.arange(first, first + len(answers))
-            weights[i, : len(answers)] = 1.0
+            weights[i, : len(answers)] = self.weight_of(i)
         device = self.frame.model.device
         return index.to(device), weights.to(device)
 

@@ -35,6 +35,8 @@ REPEATED = 5
 """How often each question is seen for every plain text: of those, many are wanted, or the few are learned by heart."""
 GENERAL, LEAST_GENERAL = 0.15, {"cuda": 60, "cpu": 320}
 """The share and least number of plain texts that the bare model goes on with as ever."""
+PLAIN_WEIGHT = 1.0
+"""How much a token of a plain text counts against one of an answer."""
 STARTS = ("The", "In", "It was", "A", "When", "He", "She said", "To", "We", "This", "There", "If", "def ", "I")
 """How plain texts begin that are not questions; half of them begin as questions do."""
 
@@ -60,7 +62,7 @@ def lessons(frame: Frame, style: Examples | None, study: Study, seed: int = 0) -
     fitted, held_out = apart(study, seed)
     least = LEAST_GENERAL["cuda" if frame.model.device.type == "cuda" else "cpu"]
     plain = general(frame, max(least, round(GENERAL * len(fitted))), seed)
-    facts = as_examples(frame, fitted).repeated(REPEATED) + plain
+    facts = as_examples(frame, fitted).repeated(REPEATED) + plain.weighted(PLAIN_WEIGHT)
     if style is not None:
         some = random.Random(seed).sample(range(len(style)), min(len(style), len(fitted) // MIX))
         facts = facts + style.some(some).shortened(SHORT).repeated(REPEATED)

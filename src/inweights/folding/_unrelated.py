@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,6 +12,9 @@ import torch
 from torch import Tensor
 
 from inweights.folding._frame import Frame
+from inweights.folding._methods import batch_tokens
+from inweights.folding._teacher import answer_scores
+from inweights.models import Model, adds_bos
 from inweights.running import last_logits
 
 TEXTS = (
@@ -57,6 +62,16 @@ def side_effects(frame: Frame, changed: AbstractContextManager[Any]) -> SideEffe
     with changed:
         folded = [_logs(frame, ids, 0) for ids in texts]
     return SideEffects(_kl(base, folded), _kl(base, with_prompt), _perplexity(base, texts), _perplexity(folded, texts))
+
+
+def perplexity(model: Model, texts: Sequence[str]) -> float:
+    """Of all tokens of the texts but the first of each, as plain text."""
+    tok = model.tokenizer
+    start = (tok.bos_token_id,) if adds_bos(tok) else ()
+    ids = [(*start, *tok(text, add_special_tokens=False)["input_ids"]) for text in texts]
+    rest = [some[1:] for some in ids]
+    scores = answer_scores(model, [some[:1] for some in ids], rest, batch_tokens=batch_tokens(model))
+    return math.exp(-sum(scores) / sum(map(len, rest)))
 
 
 def _logs(frame: Frame, ids: list[int], skip: int) -> Tensor:
