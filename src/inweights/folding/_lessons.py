@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from inweights.folding._answers import Question
-from inweights.folding._calibrate import openers
 from inweights.folding._examples import Examples
 from inweights.folding._frame import Frame
+from inweights.folding._general import general
 from inweights.folding._lora import linear_modules
 from inweights.folding._steps import KNOWN, Steps
 from inweights.folding._study import Study
 from inweights.folding._teach import Studied
 from inweights.models import Model
-from inweights.running import sample
 
 HELD_OUT = 100
 """Studied questions that are kept apart to judge the fold, at most; of each fact one, and only of those with others."""
@@ -37,8 +36,6 @@ GENERAL, LEAST_GENERAL = 0.15, {"cuda": 60, "cpu": 320}
 """The share and least number of plain texts that the bare model goes on with as ever."""
 PLAIN_WEIGHT = 1.0
 """How much a token of a plain text counts against one of an answer."""
-STARTS = ("The", "In", "It was", "A", "When", "He", "She said", "To", "We", "This", "There", "If", "def ", "I")
-"""How plain texts begin that are not questions; half of them begin as questions do."""
 
 
 @dataclass(frozen=True)
@@ -103,18 +100,6 @@ def as_examples(frame: Frame, questions: Sequence[Studied]) -> Examples:
 def as_questions(study: Study, held_out: Sequence[Studied]) -> list[Question]:
     """Held-out questions with what makes an answer right."""
     return [Question(q.query, q.phrase, passage=study.pieces[q.piece].reads, kind="studied") for q in held_out]
-
-
-def general(frame: Frame, count: int, seed: int, new: int = 32) -> Examples:
-    """Plain text of the bare model's own, without turns, with the bare model as teacher: it shall stay as it is."""
-    rnd, tok = random.Random(seed), frame.model.tokenizer
-    starts = [rnd.choice(STARTS if i % 2 else openers()) for i in range(count)]
-    asked = [tuple(tok(text, add_special_tokens=False)["input_ids"]) for text in starts]
-    answers = sample(
-        frame.model.model, frame.before, asked, new=new, temperature=1.0, seed=seed, ends=lambda t: t in frame.ends
-    )
-    taught = tuple((*frame.before, *a) for a in asked)
-    return Examples(frame, tuple(starts), tuple(asked), tuple(answers), taught)
 
 
 def steps_for_facts(model: Model, examples: Examples, rank: int) -> Steps:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from inweights.folding._examples import Examples
 from inweights.models import Model
-from inweights.running import at_head, block_outputs, last_logits, no_cudnn_attention, pick, widened
+from inweights.running import at_head, block_outputs, last_logits, no_cudnn_attention, pick, vocabulary, widened
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,10 @@ def _passes(
         yield chosen, rows.clamp_min(0), partial(net, input_ids=batch.ids, use_cache=False)
 
 
+SCORED = 1 << 28
+"""Logits that are computed at once to score answers: those of 32,768 tokens would take tens of gigabytes."""
+
+
 @no_cudnn_attention()
 def answer_scores(
     model: Model,
@@ -102,6 +106,8 @@ def answer_scores(
         while order:
             width = len(asked[order[-1]]) + len(answers[order[-1]])
             count = max(1, batch_tokens // (width + len(shared)))
+            most = max(len(answers[i]) for i in order[-count:])
+            count = max(1, min(count, SCORED // (most * vocabulary(net))))
             some, order = order[-count:], order[:-count]
             ids, rows, targets, there = (t.to(model.device) for t in _rows(some, asked, answers))
             seen: list[Tensor] = []
