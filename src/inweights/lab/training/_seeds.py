@@ -29,6 +29,8 @@ def one_by_one(recipe: Recipe) -> str:
     """Why the seeds of a recipe cannot be trained as one program; empty if they can."""
     if recipe.precision in LOW:
         return f"`precision` is {recipe.precision}, whose scaling and rounding are those of one model"
+    if recipe.own_task:
+        return "each seed has a task of its own"
     kind = recipe.model.kind
     return f"the kernel of {kind} has no batched form over weights" if kind in ALONE else ""
 
