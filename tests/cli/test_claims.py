@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from typer.testing import CliRunner
 from inweights import InputError
 from inweights.cli import app
 from inweights.cli._live import live
-from inweights.cli.claims import _contradicts, _loose
 from inweights.lab import zoo
 from inweights.lab.training import Recipe
 from inweights.ledger import CLAIMS, Entry, Measurement, NotHereError, Trial, Verdict, _trial, criteria
@@ -22,11 +20,9 @@ from inweights.ledger import _criteria as criteria_module
 from inweights.ledger import _remarks as remarks_module
 from inweights.ledger._cache import Kept
 from inweights.ledger._code import judging, models, program
-from inweights.ledger._intervals import Interval
-from inweights.ledger._judge import CONTROL, Judged
 from inweights.ledger._run import Job
 from inweights.papers import _recorded as ledger_module
-from inweights.papers import load_all, recorded
+from inweights.papers import load_all
 from inweights.papers._papers import DHERIN
 
 
@@ -249,37 +245,6 @@ def test_on_a_terminal_a_run_is_a_table(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "([red])" in second
     assert any("3 claims waiting" in line for line in shown)
     assert any("2 claims waiting; under way: dherin-theorem" in line for line in shown)
-
-
-@pytest.mark.parametrize(("was", "code"), [("PASS", 0), ("FAIL", 1), ("ERRATUM", 1), ("INCONCLUSIVE", 1)])
-def test_an_exact_claim_that_contradicts_its_record_ends_with_1(
-    was: str, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = replace(recorded()["dherin-theorem"], verdict=Verdict(was))
-    monkeypatch.setattr("inweights.papers.recorded", lambda: {"dherin-theorem": before})
-    assert CliRunner().invoke(app, ["claims", "run", "dherin-theorem", "--quick"]).exit_code == code
-
-
-def test_a_quick_run_may_leave_open_whether_a_refuted_sentence_can_be_corrected() -> None:
-    fail, erratum, holds = Verdict.FAIL, Verdict.ERRATUM, Verdict.PASS
-    assert not _contradicts(erratum, fail, quick=True)
-    assert not _contradicts(fail, erratum, quick=True)
-    # Controls: all trials were run; one of them holds.
-    assert _contradicts(erratum, fail, quick=False)
-    assert _contradicts(holds, fail, quick=True)
-    assert _contradicts(fail, holds, quick=True)
-
-
-@pytest.mark.parametrize(
-    ("control", "quick", "full"),
-    [((-0.2, -1.5, 0.4), False, True), ((-0.8, -1.5, 0.4), True, True), ((math.nan,) * 3, True, True)],
-)
-def test_three_trials_may_leave_a_control_open(control: tuple[float, float, float], quick: bool, full: bool) -> None:
-    """One that fails on average, whose mean must not be below -0.5; a control: one that does not."""
-    load_all()
-    judged = Judged(Interval(-1.4, -2.0, -0.9), Interval(*control), Verdict.INCONCLUSIVE, CONTROL)
-    entry = Entry("note-depth", Verdict.INCONCLUSIVE, {"exponent": judged})
-    assert (_loose(entry, quick=True), _loose(entry, quick=False)) == (quick, full)
 
 
 def test_the_help_states_when_a_run_exits_with_1() -> None:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inweights._errors import InputError, Problems, unknown
+from inweights.cli._contradicted import contradicts, loose
 from inweights.cli._device import Where, usable
 from inweights.cli._live import live, numbers
 from inweights.cli._output import Json, emit, say, table, with_former
 
 if TYPE_CHECKING:
-    from inweights.ledger import Claim, Entry, Verdict
-    from inweights.ledger._criteria import Criterion
-    from inweights.ledger._judge import Judged
+    from inweights.ledger import Claim, Entry
 
 claims = typer.Typer(help="The ledger: claims of the literature, tested by programs.", no_args_is_help=True)
 
@@ -143,35 +142,11 @@ def run_command(
     else:
         _say_counts(counts, more)
     ran = [e for e in entries if e.verdict is not Verdict.NOT_RUN]
-    other = [e for e in ran if of[e.id].exact and e.id in last and _contradicts(e.verdict, last[e.id].verdict, quick)]
+    other = [e for e in ran if of[e.id].exact and e.id in last and contradicts(e.verdict, last[e.id].verdict, quick)]
     for e in other:
         typer.echo(f"{e.id} was {last[e.id].verdict} and is {e.verdict}.", err=True)
-    if other or any(e.broken or _loose(e, quick) for e in entries):
+    if other or any(e.broken or loose(e, quick) for e in entries):
         raise typer.Exit(1)
-
-
-def _contradicts(now: Verdict, before: Verdict, quick: bool) -> bool:
-    """Whether a verdict of an exact claim says something else about its sentence than the recorded one."""
-    from inweights.ledger import Verdict
-
-    refuted = (Verdict.FAIL, Verdict.ERRATUM)
-    return now is not before and not (quick and now in refuted and before in refuted)
-
-
-def _loose(entry: Entry, quick: bool) -> bool:
-    """Whether a control did not fail, or a value is not a number."""
-    from inweights.ledger import criteria
-
-    asked = criteria()[entry.id].quantities
-    return any(j.loose and not (quick and _open(asked[name], j)) for name, j in entry.quantities.items())
-
-
-def _open(c: Criterion, judged: Judged) -> bool:
-    """Whether the mean of a control is where it must be, and only its interval is not."""
-    control = judged.control
-    if c.each or control is None or not control.finite:
-        return False
-    return bool((c.control.holds if c.control else c.bound.misses)(control.value, control.value))
 
 
 def _chosen(ids: list[str], everything: bool) -> list[Claim]:
