@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,13 +12,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
 
 from inweights import InputError
-from inweights.lab.training import Progress, Recipe, changed, load_trained, train
+from inweights.lab.training import Progress, Recipe, Run, changed, load_trained, train
 from inweights.lab.training import _checkpoint as checkpoint
 from inweights.lab.training import _metrics as metrics
 
@@ -118,7 +120,32 @@ def test_a_diverging_loss_leaves_the_earlier_checkpoint(small: Recipe, tmp_path:
 def test_a_loss_that_is_a_number_can_have_diverged_too(small: Recipe, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"The loss became \d\.\d+e\+\d+ before step \d+"):
         train(changed(small, ["rate=30.0", "optimiser=adam", "schedule=constant", "steps=200"]), tmp_path, every=1)
-    assert all(line["loss"] < 1e6 for line in metrics.read(tmp_path / "metrics.jsonl"))
+    high = [line["loss"] > 1e6 for line in metrics.read(tmp_path / "metrics.jsonl")]
+    assert high[-1]  # the first of two in a row
+    assert not any(one and other for one, other in pairwise(high))
+
+
+@pytest.mark.parametrize(
+    ("losses", "at"),
+    [((0.5, 1e9, 0.4, 0.3), 0), ((0.5, 1e9, 1e9, 0.3), 3), ((0.5, math.inf, 0.4, 0.3), 2), ((0.5, 0.4, 0.3, 1e9), 4)],
+)
+def test_one_batch_of_a_huge_loss_is_no_divergence(
+    losses: tuple[float, ...], at: int, small: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two reports of one in a row are, as is one that is infinite or the last."""
+    reports = iter(losses)
+
+    def mean_loss(run: Run, steps: int) -> float:
+        run.losses = [next(reports)]
+        return run.losses[0]
+
+    monkeypatch.setattr(Run, "mean_loss", mean_loss)
+    short = changed(small, ["steps=4"])
+    if not at:
+        assert train(short, tmp_path, every=1).loss == losses[-1]
+        return
+    with pytest.raises(InputError, match=rf"The loss became \S+ before step {at}:"):
+        train(short, tmp_path, every=1)
 
 
 def test_a_finished_model_without_its_checkpoint_is_not_overwritten(small: Recipe, tmp_path: Path) -> None:

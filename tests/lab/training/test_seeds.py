@@ -9,6 +9,7 @@ import torch
 
 from inweights import InputError
 from inweights.lab.models import MODELS
+from inweights.lab.tasks.covariance import Rotated
 from inweights.lab.training import (
     Recipe,
     StoppedError,
@@ -109,3 +110,12 @@ def test_the_zoo_keeps_what_a_model_was_made_with(tmp_path: Path) -> None:
     assert about["made_with"] == read_about(tmp_path / "two" / "seed-1" / "model.safetensors")[1]["made_with"]
     assert len(about["curve"]) > 1
     assert read_about(tmp_path / "lsa-2@1.safetensors")[1]["seeds"] == [0, 1]
+
+
+def test_a_task_of_each_seed_is_trained_one_by_one() -> None:
+    """Its setting is the seed; other tasks do not depend on it."""
+    recipe = read("ahn-rotated", ["task.which='seed'"])
+    assert "task of its own" in one_by_one(recipe)
+    tasks = [changed(recipe, [f"seed={seed}"]).make_task() for seed in (0, 3)]
+    assert [task.which for task in tasks if isinstance(task, Rotated)] == [0, 3]
+    assert changed(read("ahn-3"), ["seed=3"]).make_task() == read("ahn-3").make_task()

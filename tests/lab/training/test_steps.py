@@ -171,6 +171,8 @@ def test_a_captured_step_is_the_same_step(small: Recipe, optimiser: str, begun: 
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 def test_a_captured_step_of_several_seeds_is_the_step_of_each(small: Recipe) -> None:
     recipe = changed(small, ["schedule=constant"])
     alone, together = Run(recipe, Processes("cpu")), SeededRun(recipe, (recipe.seed, 5), Processes("cuda"))
@@ -182,6 +184,44 @@ def test_a_captured_step_of_several_seeds_is_the_step_of_each(small: Recipe) -> 
     for own, same, _ in pairs:
         torch.testing.assert_close(same.cpu(), own, rtol=1e-3, atol=1e-4)
     assert max((other.cpu() - own).abs().max().item() for own, _, other in pairs) > 1e-2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+@pytest.mark.parametrize("optimiser", ["adam", "muon"])
+def test_the_compiled_and_captured_step_of_several_seeds_is_the_plain_one(small: Recipe, optimiser: str) -> None:
+    recipe = changed(small, [f"optimiser={optimiser}", "schedule=constant"])
+    plain, graph = (SeededRun(recipe, (0, 5), Processes("cuda"), compiled=compiled) for compiled in (False, True))
+    plain._advance = plain._one_step
+    for run in (plain, graph):
+        for _ in range(4):
+            run.advance()
+    assert graph._advance != graph._one_step
+    for a, b in zip(graph._tensors(), plain._tensors(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(graph.total, plain.total, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_a_step_that_cannot_be_captured_is_taken_as_it_is(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First without compilation, then without a graph; each attempt that fails is told."""
+    run, plain = (SeededRun(small, (0, 5), Processes("cpu"), compiled=False) for _ in range(2))
+    run._compile(True)
+    run._advance, tried = None, []
+
+    def fails() -> None:
+        tried.append(run._compiled)
+        raise RuntimeError("operation not permitted\nwhen a stream is captured")
+
+    monkeypatch.setattr(run, "_captured", fails)
+    with pytest.warns(RuntimeWarning, match=r"No CUDA graph of the .*step \(RuntimeError: operation not permitted\): "):
+        run.advance()
+    plain.advance()
+    assert tried == [True, False]
+    for a, b in zip(run._tensors(), plain._tensors(), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_unpredictable_points_are_not_trained_on() -> None:

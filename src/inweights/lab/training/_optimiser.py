@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -100,21 +100,43 @@ class Muon:
         self.groups: list[list[Tensor]] = [[p for p in matrices.values() if tuple(p.shape) == s] for s in shapes]
         self.momenta = [torch.zeros(len(g), *g[0].shape, device=g[0].device) for g in self.groups]
         self.decay, self.momentum = decay, momentum
+        self.move: Callable[..., None] = move
 
     @torch.no_grad()
     def step(self, rate: Tensor, overflow: Tensor | None = None) -> None:
-        rate = rate.float() if overflow is None else rate.float() * (1 - overflow)
         for group, m in zip(self.groups, self.momenta, strict=True):
-            grad = torch.stack([p.grad for p in group if p.grad is not None])
-            if overflow is not None:
-                grad = torch.where(overflow > 0, m, grad)
-            m.lerp_(grad, 1 - self.momentum)
-            each = orthogonal(grad.lerp(m, self.momentum).flatten(0, -3)).view_as(
-                m
-            )  # with seeds, m is (n, seeds, a, b)
-            update = each * (0.2 * max(m.shape[-2:]) ** 0.5)
-            torch._foreach_mul_(group, 1 - rate * self.decay)
-            torch._foreach_sub_(group, list((update * rate).unbind(0)))
+            grads = [p.grad for p in group if p.grad is not None]
+            self.move([p.data for p in group], grads, m, rate, overflow, self.decay, self.momentum)
+
+
+def move(
+    group: list[Tensor],
+    grads: list[Tensor],
+    m: Tensor,
+    rate: Tensor,
+    overflow: Tensor | None,
+    decay: float,
+    momentum: float,
+) -> None:
+    """One step of Muon, in place: of n matrices `(…, a, b)` with their gradients, and their momenta `(n, …, a, b)`."""
+    rate = rate.float() if overflow is None else rate.float() * (1 - overflow)
+    grad = torch.stack(grads)
+    if overflow is not None:
+        grad = torch.where(overflow > 0, m, grad)
+    m.lerp_(grad, 1 - momentum)
+    each = orthogonal(grad.lerp(m, momentum).flatten(0, -3)).view_as(m)  # with seeds, m is (n, seeds, a, b)
+    update = each * (0.2 * max(m.shape[-2:]) ** 0.5)
+    torch._foreach_mul_(group, 1 - rate * decay)
+    torch._foreach_sub_(group, list((update * rate).unbind(0)))
+
+
+@torch.no_grad()
+def clipped(grads: list[Tensor], norm: float) -> None:
+    """Clips gradients `(seeds, …)` in place, those of each seed by their own norm."""
+    norms = torch.cat([g.flatten(1) for g in grads], 1).norm(dim=1)
+    factors = (norm / (norms + 1e-6)).clamp(max=1)
+    for g in grads:
+        g.mul_(factors.view(-1, *[1] * (g.ndim - 1)))
 
 
 def orthogonal(G: Tensor, steps: int = 5) -> Tensor:

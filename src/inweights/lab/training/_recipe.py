@@ -18,6 +18,8 @@ from inweights.lab._text import value
 from inweights.lab.models import MODELS, Settings
 from inweights.lab.tasks import TASKS, Task
 
+SEED = "seed"
+
 
 class Strict(BaseModel):
     """A frozen model without unknown keys or implicit conversions."""
@@ -50,6 +52,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class Recipe(Strict):
     """A training: the task, the model, and the settings of the optimisation.
 
+    - `task`: a setting of the value "seed" is the seed of the training: then each seed has a task of its own.
     - `points`: the number of points in a prompt, the last query included. `batch`: prompts per step, over all
       processes.
     - `warmup`, `cooldown`: shares of the steps over which the learning rate rises from 0, and falls to 0 (`trapezoid`).
@@ -84,8 +87,14 @@ class Recipe(Strict):
     seed: int = Field(default=0, ge=0, le=2**32 - 1)
     note: str = ""
 
+    @property
+    def own_task(self) -> bool:
+        """Whether the task depends on the seed."""
+        return SEED in self.task.settings.values()
+
     def make_task(self) -> Task:
-        return TASKS.make(self.task.kind, **self.task.settings)
+        settings = {key: self.seed if value == SEED else value for key, value in self.task.settings.items()}
+        return TASKS.make(self.task.kind, **settings)
 
     def make_model(self) -> Settings:
         return MODELS.make(self.model.kind, **self.model.settings)
@@ -163,7 +172,7 @@ def _parts_faults(values: dict[str, Any]) -> Iterator[str]:
         settings = values.get(key)
         if isinstance(settings, dict) and isinstance(settings.get("kind"), str):
             try:
-                kinds.make(settings["kind"], **{k: v for k, v in settings.items() if k != "kind"})
+                kinds.make(settings["kind"], **{k: v for k, v in settings.items() if k != "kind" and v != SEED})
             except InputError as error:
                 yield from str(error).splitlines()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -17,7 +18,7 @@ from inweights._errors import InputError
 from inweights.lab._draw import Draw
 from inweights.lab.models import Learner
 from inweights.lab.tasks import Sample
-from inweights.lab.training._optimiser import Optimiser
+from inweights.lab.training._optimiser import Optimiser, clipped, move
 from inweights.lab.training._processes import Processes
 from inweights.lab.training._recipe import Recipe
 from inweights.lab.training._scaler import Scaler
@@ -49,20 +50,30 @@ class Run:
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.total = torch.zeros(self.shape, dtype=torch.float64, device=self.device)
         on_gpu = self.device.type == "cuda"
-        self._compiled = on_gpu if compiled is None else compiled
-        if self._compiled:
-            self._compile_model({"combo_kernels": True} if on_gpu else {})
+        self._compile(on_gpu if compiled is None else compiled)
         self._answers: Any = processes.wrapped(self.model)
-        small = self._compiled and processes.count == 1  # also the code around the blocks: dozens of kernels on scalars
-        fused: Callable[..., Any] = partial(torch.compile, dynamic=False) if small else lambda f: f
-        self._rate = fused(lambda step: rate(recipe, step))
-        self._objective = fused(self._measured)
         self._advance: Callable[[], None] | None = None if on_gpu and processes.count == 1 else self._one_step
+
+    def _compile(self, compiled: bool) -> None:
+        """Compiles the parts of a step, or, with False, goes back to those that are not compiled."""
+        self._compiled = compiled
+        options: dict[str, Any] = {"combo_kernels": True} if self.device.type == "cuda" else {}
+        for part in self._compiled_parts():
+            part._compiled_call_impl = None
+            if compiled:
+                part.compile(dynamic=False, options=options)
+        # Also the code around the model: dozens of kernels on scalars and small tensors.
+        small = compiled and self.processes.count == 1
+        fused: Callable[..., Any] = partial(torch.compile, dynamic=False, options=options) if small else lambda f: f
+        self._rate = fused(lambda step: rate(self.recipe, step))
+        self._objective = fused(self._measured)
+        self._clipped = fused(clipped)
+        self.optimiser.muon.move = fused(move)
 
     def advance(self) -> None:
         """One training step: draws a batch and updates the parameters."""
         if self._advance is None:
-            self._advance = self._captured()
+            self._advance = self._fastest()
         self._advance()
 
     @property
@@ -78,11 +89,10 @@ class Run:
     def _built(self) -> nn.Module:
         return build(self.recipe).to(self.device)
 
-    def _compile_model(self, options: dict[str, Any]) -> None:
-        """Block by block: they have the same structure, so that one compilation serves all, and a run starts quickly.
-        Many kernels are too small to fill a GPU: independent ones are combined."""
-        for block in getattr(self.model, "blocks", [self.model]):
-            block.compile(dynamic=False, options=options)
+    def _compiled_parts(self) -> list[nn.Module]:
+        """What is compiled: block by block, as blocks have the same structure, so that one compilation serves all, and
+        a run starts quickly. Many kernels are too small to fill a GPU: independent ones are combined."""
+        return list(getattr(self.model, "blocks", [self.model]))
 
     def finished(self, folder: Path) -> list[tuple[Recipe, Learner, Path]]:
         """The trained models, each with its recipe and the folder that it is written to."""
@@ -145,29 +155,48 @@ class Run:
         size = self.processes.mean(sums.detach()).clamp_min(recipe.floor * self.task.power * local)
         return (sums / size * (counts > 0)).sum(-1) / (counts > 0).sum(-1).clamp_min(1), mean.detach()
 
+    def _fastest(self) -> Callable[[], None]:
+        """The step as a CUDA graph of compiled parts; where that fails, of parts that are not compiled; else as it
+        is."""
+        for compiled in (True, False) if self._compiled else (False,):
+            if compiled is not self._compiled:
+                self._compile(compiled)
+            try:
+                return self._captured()
+            except Exception as error:  # compilers and drivers raise errors of many types
+                what = "compiled training step" if compiled else "training step"
+                lines = f"{type(error).__name__}: {error}".splitlines()
+                warnings.warn(f"No CUDA graph of the {what} ({lines[0]}): slower.", RuntimeWarning, stacklevel=3)
+        return self._one_step
+
     def _captured(self) -> Callable[[], None]:
-        """The step as a CUDA graph. All state is restored after the capture."""
+        """The step as a CUDA graph. All state is restored after the capture, also after one that failed."""
         kept = {name: value.clone() for name, value in self.state().items()} if int(self.step) else None
         total = self.total.clone()
         before = [t.detach().clone() for t in self._tensors()]  # detached: an autograd graph would keep its stream
-        side = torch.cuda.Stream(self.device)
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
-            for _ in range(3):
+        current, side = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)
+        side.wait_stream(current)
+        try:
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    self._one_step()
+            current.wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            # Another thread of this process may use the GPU meanwhile: its calls are no error of the capture.
+            with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
                 self._one_step()
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=side):
-            self._one_step()
-        with torch.no_grad():
-            for t, old in zip(self._tensors(), before, strict=True):
-                t.copy_(old)
-        if kept is None:
-            self.optimiser.forget()
-        else:
-            for name, value in self.optimiser.state().items():
-                value.copy_(kept[name])
-        self.total.copy_(total)
+        finally:
+            torch.cuda.set_stream(current)  # a capture that fails stays on its own
+            current.wait_stream(side)
+            with torch.no_grad():
+                for t, old in zip(self._tensors(), before, strict=True):
+                    t.copy_(old)
+            if kept is None:
+                self.optimiser.forget()
+            else:
+                for name, value in self.optimiser.state().items():
+                    value.copy_(kept[name])
+            self.total.copy_(total)
         return graph.replay
 
     def _tensors(self) -> list[Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +21,16 @@ from inweights.lab.training._schedule import active
 
 ALONE = ("lstm",)
 """Models with library kernels along a sequence that have no batched form over weights."""
+SCANNING = ("griffin", "hybrid", "mamba")
+"""Models with a scan that is an autograd function of its own."""
 
 
 def one_by_one(recipe: Recipe) -> str:
     """Why the seeds of a recipe cannot be trained as one program; empty if they can."""
     if recipe.precision in LOW:
         return f"`precision` is {recipe.precision}, whose scaling and rounding are those of one model"
+    if recipe.own_task:
+        return "each seed has a task of its own"
     kind = recipe.model.kind
     return f"the kernel of {kind} has no batched form over weights" if kind in ALONE else ""
 
@@ -84,8 +87,10 @@ class SeededRun(Run):
     def _built(self) -> nn.Module:
         return Stacked([build(recipe).to(self.device) for recipe in self._recipes])
 
-    def _compile_model(self, options: dict[str, Any]) -> None:
-        """Not compiled: only what is around the model is."""
+    def _compiled_parts(self) -> list[nn.Module]:
+        """The models as one, unless they scan their tokens one by one, which is not compiled, and cannot be left out
+        of what is compiled where weights are batched."""
+        return [] if self.recipe.model.kind in SCANNING else [self.model]
 
     def finished(self, folder: Path) -> list[tuple[Recipe, Learner, Path]]:
         stacked = self.averaged or self.model
@@ -100,11 +105,7 @@ class SeededRun(Run):
 
     def _clip(self, norm: float) -> None:
         """Clips the gradients of each seed by their own norm."""
-        grads = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norms = torch.cat([g.flatten(1) for g in grads], 1).norm(dim=1)
-        factors = (norm / (norms + 1e-6)).clamp(max=1)
-        for g in grads:
-            g.mul_(factors.view(-1, *[1] * (g.ndim - 1)))
+        self._clipped([p.grad for p in self.model.parameters() if p.grad is not None], norm)
 
     def _loss(self) -> tuple[Tensor, Tensor]:
         """The sum of the objectives, of which each seed's gradient is its own, and the mean loss of each seed."""
