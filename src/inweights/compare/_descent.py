@@ -109,6 +109,7 @@ class Descent:
         kind = torch.optim.SGD if way.optimiser == "sgd" else adam
         self.leaves = self.lora.parameters if self.lora else list(self.moved.values())
         self.optimiser = kind(self.leaves, lr=rate)
+        vars(self.optimiser)["_warned_capturable_if_run_uncaptured"] = True  # its first steps are not captured
         # Of the other parameters views without a gradient: the graph then ends where it should.
         self.others = {name: p.detach() for name, p in net.named_parameters() if name not in self.moved}
 

@@ -55,17 +55,19 @@ def captured(
     """Does some work once, and captures it: its result, and a function that does it again with few launches, or
     nothing where it cannot be captured, as the forward of some models reads numbers back from the GPU."""
     with torch.cuda.device(device), fused_norms(net):
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
+        before, side = torch.cuda.current_stream(), torch.cuda.Stream()
+        side.wait_stream(before)
         with torch.cuda.stream(side):
             result = work()
-        torch.cuda.current_stream().wait_stream(side)
+        before.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph):
                 held = work()
         except RuntimeError:
             return result, None
+        finally:
+            torch.cuda.set_stream(before)  # a capture that fails leaves its own
 
     def replay() -> Tensor:
         graph.replay()
