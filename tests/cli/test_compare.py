@@ -6,12 +6,14 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from worded import ROWS, reader
 
 from inweights.cli import main
+from inweights.compare import _run as stages
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -70,11 +72,40 @@ def test_the_table_names_both_hypotheses(run: Run) -> None:
         (("--task", "sst2", *SMALL, "--also", "many"), "`many` is not possible here: The task 'sst2' has 64"),
         (("--task", "sst2", "--also", "layer-casual"), "did you mean layer-causal"),
         (("--task", "sst2", "--dtype", "bfloat16"), "needs float32 or float64"),
-        (("--task", "sst2", "--orders", "1", "--epochs", "0"), "--orders is 1"),
+        (("--task", "sst2", "--orders", "1"), "--orders is 1: at least 2 are needed"),
+        (("--task", "sst2", "--demonstrations", "1"), "has one order only"),
+        (("--task", "sst2", "--epochs", "5", "--every", "9"), "--every is 9, but there are only 5 epochs"),
+        (("--task", "sst2", "--rate", "0"), "must be numbers above 0"),
+        (("--task", "sst2", "--queries", "0"), "--queries is 0: at least 1 is needed"),
+        (("--task", "sst2", "--also-epochs", "-1"), "--also-epochs is -1"),
+        (("--task", "sst2", *SMALL, "--also", "sizes", "--queries", "60"), "`sizes` is not possible here"),
+        (("--task", "sst2", "--model", "no/such/folder"), "which is neither"),
+        (("--task", "sst2", "--device", "abacus"), "--device is 'abacus'"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, args: tuple[str, ...], words: str) -> None:
     code, out, err = run(*args)
     assert (code, out) == (2, "")
     assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 130 and one line; what was measured before is read by the next run."""
+    calls: list[float] = []
+    real = stages.measured_descent
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args[4])
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(stages, "measured_descent", interrupted)
+    args = ("--task", "sst2", *SMALL, "--rate", "1e-2", "--no-controls")
+    code, out, err = run(*args)
+    assert (code, out) == (130, "")
+    assert err.splitlines()[-1] == "Interrupted. The same command resumes."
     assert "Traceback" not in err
+    assert run(*args)[0] == 0
+    assert calls == [1e-3, 1e-2, 1e-2]

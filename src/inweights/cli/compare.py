@@ -98,7 +98,10 @@ def _compared(model: Model, plan: Plan) -> Comparison:
         def after(part: str, done: int, total: int) -> None:
             bars.update(bar, description=part, completed=done, total=total)
 
-        return run_comparison(model, plan, after=after)
+        try:
+            return run_comparison(model, plan, after=after)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("The same command resumes.") from None
 
 
 def _announce(expected: Cost) -> None:
@@ -126,6 +129,10 @@ def _show(result: Comparison) -> None:
     say("Overlap and cosines are those with in-context learning; in its own row, of two orders with each other.")
     if "in-context, untrained" in result.table():
         say("Untrained models answer almost evenly: their high overlap and low sensitivity show no learning.")
+    if several := result.setting["labels_of_several_tokens"]:
+        say(f"Answers are judged by their first token; {several:.0%} of the labels have more than one.")
+    if result.weights["quantised"]:
+        say("The weights come from a quantised file: the shares of small ones, in the JSON, measure the quantiser.")
     for name, finding in result.findings().items():
         number = f"{finding.value:.3g} [{finding.low:.3g}, {finding.high:.3g}]"
         say(f"Hypothesis {finding.hypothesis}, {name}: {finding.verdict} ({finding.sentence}: {number})")

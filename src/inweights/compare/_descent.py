@@ -16,12 +16,23 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from inweights.compare._epoch import once
 from inweights.compare._predict import Forward, padded
 from inweights.compare._shots import Shots
 from inweights.compare._ways import Way, moved_names
 from inweights.folding import Lora
 from inweights.models import Model
-from inweights.running import at_head, full_precision, hidden, hooked, pick, stream, with_hidden, with_stream
+from inweights.running import (
+    at_head,
+    full_precision,
+    hidden,
+    hooked,
+    no_cudnn_attention,
+    pick,
+    stream,
+    with_hidden,
+    with_stream,
+)
 
 RANK = 8
 
@@ -29,7 +40,11 @@ RANK = 8
 @dataclass(frozen=True, eq=False)
 class Lesson:
     """Some demonstrations as a batch: tokens `(n, T)`, and the rows whose next token is part of an answer, `(n, R)`,
-    with that token and whether it counts."""
+    with that token and whether it counts.
+
+    Texts are padded on the right, where a causal model does not look, so that forwards get no mask: transformers would
+    read its values, for which a GPU has to be waited for in every step.
+    """
 
     ids: Tensor
     rows: Tensor
@@ -50,7 +65,7 @@ class Lesson:
     def loss(self, net: nn.Module, forward: Forward) -> Tensor:
         """The mean cross-entropy of the answers' tokens."""
         with at_head(net, lambda h: pick(h, self.rows)):
-            logits = forward(input_ids=self.ids, attention_mask=torch.ones_like(self.ids), use_cache=False).logits
+            logits = forward(input_ids=self.ids, use_cache=False).logits
         return self._mean(logits)
 
     def causal_loss(self, net: nn.Module, names: Sequence[str], forward: Forward) -> Tensor:
@@ -69,7 +84,7 @@ class Lesson:
 
         blocks = [net.get_submodule(name) for name in names]
         with hooked(before=[(b, cut) for b in blocks], after=[(b, note) for b in blocks]):
-            logits = forward(input_ids=self.ids, attention_mask=torch.ones_like(self.ids), use_cache=False).logits
+            logits = forward(input_ids=self.ids, use_cache=False).logits
         return torch.stack([self._mean(part) for part in logits.chunk(len(names), 1)]).sum()
 
     def _mean(self, logits: Tensor) -> Tensor:
@@ -89,24 +104,28 @@ class Descent:
         self.lora = Lora(model, RANK, seed) if way.moved == "lora" else None
         names = moved_names(model, way.moved)
         self.moved = {name: net.get_parameter(name).detach().clone().requires_grad_() for name in names}
-        kind = torch.optim.SGD if way.optimiser == "sgd" else partial(torch.optim.Adam)
+        # On a GPU, Adam counts its steps there: a step is then the same kernels each time.
+        adam = partial(torch.optim.Adam, capturable=model.device.type == "cuda")
+        kind = torch.optim.SGD if way.optimiser == "sgd" else adam
         self.leaves = self.lora.parameters if self.lora else list(self.moved.values())
         self.optimiser = kind(self.leaves, lr=rate)
+        vars(self.optimiser)["_warned_capturable_if_run_uncaptured"] = True  # its first steps are not captured
+        # Of the other parameters views without a gradient: the graph then ends where it should.
+        self.others = {name: p.detach() for name, p in net.named_parameters() if name not in self.moved}
 
     def forward(self, **inputs: Any) -> Any:
         """The model's forward with the weights as they are now."""
         if self.lora:
             return self.lora.beside(**inputs)
-        # Of the other parameters views without a gradient: the graph then ends where it should.
-        others = {name: p.detach() for name, p in self.model.model.named_parameters()}
-        return functional_call(self.model.model, others | self.moved, kwargs=inputs)
+        return functional_call(self.model.model, self.others | self.moved, kwargs=inputs)
 
     def changes(self) -> dict[str, Tensor]:
         """How far each parameter has moved."""
         return {name: p.detach() - self.model.model.get_parameter(name).detach() for name, p in self.moved.items()}
 
-    def step(self, lesson: Lesson) -> float:
-        """One step; returns the loss before it."""
+    @no_cudnn_attention()
+    def step(self, lesson: Lesson) -> Tensor:
+        """One step; returns the loss before it, a number that a GPU may still be computing."""
         net, names = self.model.model, self.model.anatomy.names
         with torch.enable_grad(), full_precision(net):
             causal = self.way.causal
@@ -117,7 +136,7 @@ class Descent:
         del grads
         self.optimiser.step()
         self.optimiser.zero_grad()  # as large as the model
-        return float(loss.detach())
+        return loss.detach()
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +168,9 @@ def descend(
     size = way.batch or len(order)
     lessons = [Lesson.of(shown, order[i : i + size], model.device) for i in range(0, len(order), size)]
     descent = Descent(model, way, rate, seed)
+    one = once(descent, lessons, epochs)
     for epoch in range(1, epochs + 1):
-        losses = [descent.step(lesson) for lesson in lessons]
+        losses = one(epoch)
         after(epoch)
         if epoch % every == 0 or epoch == epochs:
-            yield Checkpoint(epoch, sum(losses) / len(losses), descent)
+            yield Checkpoint(epoch, float(losses.mean()), descent)

@@ -71,10 +71,11 @@ def updates(model: Model, plan: Plan, shown: Shots) -> dict[str, Any]:
     gradient = descent.changes()
     order, queries = list(range(len(shown))), min(ASKED, len(shown.queries), 4)
     implicit = [implicit_changes(model, shown, order, q) for q in range(queries)]
+    chance = random_like(gradient, plan.seed)
     return {
         "matrices": list(implicit[0]),
         "gradient": [aligned(each, gradient) for each in implicit],
-        "chance": [aligned(each, random_like(gradient, plan.seed)) for each in implicit],
+        "chance": [aligned(each, chance) for each in implicit],
         "another query": [aligned(implicit[0], each) for each in implicit[1:]],
     }
 

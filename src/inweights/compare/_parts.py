@@ -21,7 +21,7 @@ from inweights.compare._plan import Plan
 from inweights.models import Model
 
 CODE = (
-    "_shots", "_predict", "_measures", "_descent", "_ways", "_controls", "_ours", "_stages", "_many",
+    "_shots", "_predict", "_measures", "_descent", "_epoch", "_ways", "_controls", "_ours", "_stages", "_many",
     "_further", "_similar", "_alignment", "_martingale", "_sparsity",
 )  # fmt: skip
 """The files of this subpackage that numbers depend on."""

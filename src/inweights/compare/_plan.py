@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from inweights._errors import InputError, Problems, unknown
 from inweights.compare._descent import Descent, Lesson
@@ -125,7 +124,8 @@ def cost(model: Model, plan: Plan, shown: Shots) -> Cost:
     """The expected seconds of each part, from a timed forward over some queries and a timed step."""
     probe = replace(shown, queries=shown.queries[:8])
     read = _seconds(lambda: zero_shot(model, probe)) / sum(len(q) for q in probe.queries)
-    step = _seconds(partial(Descent(model, WAYS["gd"], 1e-5).step, Lesson.of(shown, range(len(shown)), model.device)))
+    descent, lesson = Descent(model, WAYS["gd"], 1e-5), Lesson.of(shown, range(len(shown)), model.device)
+    step = _seconds(lambda: float(descent.step(lesson)))  # read, as a GPU would else be still at work
     asked = sum(map(len, shown.queries)) * read
     prefix = len(shown.prefix(range(len(shown)))) * read
     parts = {"in-context": plan.orders * (asked + prefix) + asked}

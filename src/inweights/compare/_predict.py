@@ -18,14 +18,16 @@ Forward = Callable[..., Any]
 
 class Room(NamedTuple):
     """What goes into one batch: at most `most` tokens, padding included; the longest text at most `stretch` times as
-    long as the shortest; and from `enough` tokens on, which are worth a pass over the weights, no longer texts."""
+    long as the shortest; from `enough` tokens on, which are worth a pass over the weights, no longer texts; and at most
+    `held` tokens with those of the prefixes, whose keys and values are copied for each text."""
 
     most: int
     enough: int
     stretch: float
+    held: int = 1 << 16
 
 
-ROOM = {"cpu": Room(1024, 256, 9 / 8), "cuda": Room(1 << 14, 1 << 12, 2.0)}
+ROOM = {"cpu": Room(1024, 256, 9 / 8), "cuda": Room(1 << 14, 1 << 12, 2.0, 1 << 17)}
 """On a GPU launching kernels is what takes time, and padding costs little."""
 
 
@@ -69,7 +71,8 @@ def next_tokens(
         if prefixes and not past:
             rows = [[*prefixes[k], *text] for k, text in zip(owners, rows, strict=True)]
         result, done = None, 0
-        for some in batches([len(row) for row in rows], ROOM["cuda" if device.type == "cuda" else "cpu"]):
+        room = ROOM["cuda" if device.type == "cuda" else "cpu"]
+        for some in batches([len(row) for row in rows], room, past):
             held = None if cache is None else picked(cache, torch.tensor([owners[i] for i in some], device=device))
             part = _rows(net, forward or net, [rows[i] for i in some], held, past)
             result = part.new_empty(len(rows), part.shape[-1]) if result is None else result
@@ -80,8 +83,8 @@ def next_tokens(
     return result
 
 
-def batches(lengths: Sequence[int], room: Room) -> list[list[int]]:
-    """Indices of texts, in groups of about the same length.
+def batches(lengths: Sequence[int], room: Room, past: int = 0) -> list[list[int]]:
+    """Indices of texts, in groups of about the same length; each is read after `past` tokens of a prefix.
 
     The same query after several orders has the same length, so that most groups have no padding.
     """
@@ -91,7 +94,8 @@ def batches(lengths: Sequence[int], room: Room) -> list[list[int]]:
         group = groups[-1] if groups else []
         first, last = (lengths[group[0]], lengths[group[-1]]) if group else (0, 0)
         alike = lengths[i] == last or (last * len(group) < room.enough and lengths[i] <= room.stretch * first)
-        if group and alike and lengths[i] * (len(group) + 1) <= room.most:
+        rows = len(group) + 1
+        if group and alike and lengths[i] * rows <= room.most and (past + lengths[i]) * rows <= room.held:
             group.append(i)
         else:
             groups.append([i])

@@ -83,12 +83,20 @@ class InContext:
         """The same measures of one order against another, over all pairs."""
         both = [(self.top[i], self.top[j]) for i, j in pairs_of(len(self.logp))]
         cosines = [overlap_cosines(*pair) for pair in both]
-        kl = [divergence(self.logp[i], self.logp[j]) for i, j in pairs_of(len(self.logp))]
         return {
             "token_overlap": _mean([token_overlap(*pair) for pair in both]),
             **{name: _mean([c[name] for c in cosines]) for name in COSINES},
-            "kl": _mean(kl),
+            "kl": _mean(self._between_orders()),
         }
+
+    def _between_orders(self) -> list[Tensor]:
+        """KL(order ‖ earlier order) of all pairs, each `(queries,)`; exponentials are computed once for each order."""
+        results = []
+        for i, own in enumerate(self.logp.unbind()):
+            p = own.double().exp()
+            certain = (p * own).sum(-1)
+            results += [certain - (p * self.logp[j]).sum(-1) for j in range(i)]
+        return results
 
     def sensitivity(self, labels: Tensor) -> dict[str, list[float]]:
         return sensitivity(self.logp, labels)
