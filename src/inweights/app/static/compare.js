@@ -4,6 +4,8 @@ import { call } from "./api.js";
 import { key, lines } from "./charts.js";
 import { HUES } from "./colours.js";
 
+const words = (name) => name.replaceAll("_", " ");
+
 function cell(v) {
   if (!v?.length || v[0] == null) return "";
   if (typeof v === "string") return v;
