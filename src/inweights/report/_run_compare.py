@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -37,6 +38,9 @@ class _Compared(TypedDict):
     verdicts: dict[str, _Finding]
 
 
+ABREAST = 4
+
+
 def compare_part(stem: str, values: dict[str, Any], name: str) -> Part:
     """The tables of the record, its verdicts, and figures along gradient descent: each measure of full-batch descent,
     the two main ones of the other ways; a table beside the page has all of them."""
@@ -57,7 +61,7 @@ def compare_part(stem: str, values: dict[str, Any], name: str) -> Part:
         for which, f in read["verdicts"].items()
     ]
     sections = [
-        _section(Table(f"In-context learning and gradient descent: {stem}", known.header, known.rows), *lead),
+        *_measures(f"In-context learning and gradient descent: {stem}", known, lead),
         Section(
             "What follows", (HYPOTHESES,), header=("hypothesis", "", "verdict", "", "measured [95%]"), rows=results
         ),
@@ -74,6 +78,19 @@ def compare_part(stem: str, values: dict[str, Any], name: str) -> Part:
         tables[beside] = (HEADER, figure.rows())
     sections += [_section(t, t.note) for t in more]
     return Part(sections, tables)
+
+
+def _measures(title: str, known: Table, lead: Sequence[str]) -> list[Section]:
+    """The measures, as many beside each other as a page is wide: what a table hides at its side is lost in print."""
+    results = []
+    for first in range(1, len(known.header), ABREAST):
+        here = slice(first, first + ABREAST)
+        rows = [[row[0], *row[here]] for row in known.rows if any(row[here])]
+        part = Table(
+            title if first == 1 else "The same, further measures", [known.header[0], *known.header[here]], rows
+        )
+        results.append(_section(part, *(lead if first == 1 else ())))
+    return results
 
 
 def _drawn(values: dict[str, Any], table: Sides) -> list[tuple[str, str, str]]:
@@ -104,5 +121,5 @@ def _section(table: Table, *paragraphs: str) -> Section:
 def _cell(numbers: list[float | None] | None) -> str:
     known = [n for n in numbers or [] if n is not None]
     if len(known) == 3:
-        return f"{known[0]:.3g} [{known[1]:.2g}, {known[2]:.2g}]"
+        return f"{known[0]:.3g} [{known[1]:.2g},\u00a0{known[2]:.2g}]"
     return ", ".join(f"{n:.3g}" for n in known)
