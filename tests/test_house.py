@@ -20,7 +20,7 @@ SRC = ROOT / "src" / "inweights"
 
 # A subpackage may import from those on lower floors, and from itself. The files of the package itself are the ground.
 FLOORS = [
-    {"_draw", "_errors", "_fetch", "_figures", "_files", "_read", "_resample", "_safetensors"},
+    {"_compared", "_draw", "_errors", "_fetch", "_figures", "_files", "_read", "_resample", "_safetensors"},
     {"theory", "engines"},
     {"blocks", "running", "data"},
     {"models"},

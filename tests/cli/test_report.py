@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from talking import talker
 
+import inweights.app
 from inweights.report import POLICY
 
 Run = Callable[..., Any]
+RECORDED = Path(inweights.app.__file__).parent / "recorded"
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -122,6 +124,25 @@ def test_a_comparison(run: Run, tmp_path: Path) -> None:
     (tmp_path / "compare-x.json").write_text(json.dumps(COMPARED))
     assert run("report", tmp_path).code == 0
     assert "contradicted" in read(tmp_path).text
+
+
+def test_a_comparison_shows_all_that_was_measured(run: Run, tmp_path: Path) -> None:
+    """Every measure of every side of the committed records, with its interval, and every way of descent."""
+    for path in sorted(RECORDED.glob("compare-*.json")):
+        record = json.loads(path.read_text())
+        (tmp_path / path.name).write_text(path.read_text())
+        assert run("report", tmp_path).code == 0
+        text = read(tmp_path).text
+        cosines = record["overlap_cosine"].values()
+        names = ("accuracy", "order_sensitivity", "token_overlap", "kl", "calibration")
+        for sides in (*(record[name] for name in names), *cosines):
+            for value, *interval in (v for measures in sides.values() for v in measures.values()):
+                ends = " [{:.2g},\u00a0{:.2g}]".format(*interval) if interval else ""
+                assert f"{value:.3g}{ends}" in text
+        rows = (tmp_path / f"report-{path.stem}-curves.csv").read_text().splitlines()
+        assert len(rows) == 1 + sum(len(points) for points in record["curves"].values())
+        for made in tmp_path.iterdir():
+            made.unlink()
 
 
 @pytest.mark.parametrize(

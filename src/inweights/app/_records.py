@@ -6,10 +6,13 @@ import hashlib
 import subprocess
 import sys
 import threading
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from inweights import __version__
+from inweights import _compared as compared
 from inweights._errors import InputError
 from inweights._files import write_atomic
 from inweights._read import read_json
@@ -48,8 +51,25 @@ class Records:
             except InputError:
                 continue
             if isinstance(value, dict) and "verdicts" in value:
-                results.append({"name": path.stem.removeprefix("compare-"), "comparison": value})
+                with suppress(AttributeError, KeyError, TypeError, ValueError):  # not what the command wrote
+                    name = path.stem.removeprefix("compare-")
+                    results.append({"name": name, "comparison": value, "shown": shown(value)})
         return results
+
+
+def shown(record: dict[str, Any]) -> dict[str, Any]:
+    """What the page draws of a comparison: the same tables as in a report."""
+    return {
+        "measures": {measure: heading for measure, (heading, _) in compared.MEASURES.items()},
+        "along": compared.ALONG,
+        "about": compared.ABOUT,
+        "hypotheses": compared.HYPOTHESES,
+        "setting": compared.setting(record),
+        "sides": compared.sides(record),
+        "measured": asdict(compared.measured(record)),
+        "further": [asdict(table) for table in compared.further(record)],
+        "orders": compared.orders_note(record),
+    }
 
 
 def fingerprint() -> str:

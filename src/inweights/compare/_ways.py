@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import nn
 
+from inweights._compared import ABOUT
 from inweights._errors import InputError, unknown
 from inweights.models import Model
 
@@ -43,17 +44,14 @@ class Way:
 WAYS = {
     way.name: way
     for way in (
-        Way("gd", "gradient descent on all weights, full batch"),
-        Way("value-middle", "gradient descent on the value matrix of the middle layer", "value-middle"),
-        Way("value-deep", "gradient descent on the value matrix of the last layer but one", "value-deep"),
-        Way("mlp", "gradient descent on the first matrices of all MLPs", "mlp"),
-        Way("layer-causal", "layer-causal gradient descent on all blocks", "blocks", causal=True),
-        Way("lora", "Adam on a LoRA of rank 8, full batch", "lora", "adam", rates=(1e-4, 1e-3)),
-        *(Way(f"sgd-{n}", f"SGD on all weights, batches of {n}", batch=n) for n in (1, 2, 4)),
-        *(
-            Way(f"adam-{n}", f"Adam on all weights, batches of {n}", optimiser="adam", batch=n, rates=(1e-5, 1e-4))
-            for n in (1, 2, 4)
-        ),
+        Way("gd", ABOUT["gd"]),
+        Way("value-middle", ABOUT["value-middle"], "value-middle"),
+        Way("value-deep", ABOUT["value-deep"], "value-deep"),
+        Way("mlp", ABOUT["mlp"], "mlp"),
+        Way("layer-causal", ABOUT["layer-causal"], "blocks", causal=True),
+        Way("lora", ABOUT["lora"], "lora", "adam", rates=(1e-4, 1e-3)),
+        *(Way(f"sgd-{n}", ABOUT[f"sgd-{n}"], batch=n) for n in (1, 2, 4)),
+        *(Way(f"adam-{n}", ABOUT[f"adam-{n}"], optimiser="adam", batch=n, rates=(1e-5, 1e-4)) for n in (1, 2, 4)),
     )
 }
 

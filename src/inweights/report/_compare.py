@@ -12,7 +12,8 @@ from inweights._files import write_atomic, write_csv
 from inweights.compare import Comparison
 
 MEASURES = {"token_overlap": "token overlap with in-context learning", "accuracy_labels": "accuracy over labels"}
-"""Measures that are drawn along gradient descent."""
+"""Measures that are drawn along each way of gradient descent."""
+DESCENT = "gradient descent"
 
 
 def write_comparison(folder: Path, result: Comparison) -> list[Path]:
@@ -34,10 +35,10 @@ def write_comparison(folder: Path, result: Comparison) -> list[Path]:
     return paths
 
 
-def along_descent(values: dict[str, Any], table: dict[str, Any], measure: str, title: str) -> Figure:
-    """A measure at each checkpoint of full-batch descent, one curve for each rate, beside that of in-context learning
+def along_descent(values: dict[str, Any], table: dict[str, Any], measure: str, title: str, way: str = "gd") -> Figure:
+    """A measure at each checkpoint of a way of descent, one curve for each rate, beside that of in-context learning
     (for an overlap, of two orders with each other)."""
-    points = values["curves"]["gd"]
+    points = values["curves"][way]
     epochs = sorted({p["epoch"] for p in points})
     colours = list(COLOURS)
     mean, low, high = table["in-context"][measure]
@@ -51,5 +52,7 @@ def along_descent(values: dict[str, Any], table: dict[str, Any], measure: str, t
     for k, rate in enumerate(sorted({p["rate"] for p in points})):
         own = sorted((p["epoch"], p[measure]) for p in points if p["rate"] == rate)
         x, y = zip(*own, strict=True)
-        curves.append(Curve(f"gradient descent, rate {rate:g}", x, y, colour=colours[k % 4], marker="o"))
+        curves.append(
+            Curve(f"{DESCENT if way == 'gd' else way}, rate {rate:g}", x, y, colour=colours[k % 4], marker="o")
+        )
     return Figure(f"{values['setting']['task']}: {title}", "epochs", title, curves)

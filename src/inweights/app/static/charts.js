@@ -18,7 +18,7 @@ function frame(label, height = H) {
   return made;
 }
 
-function axes(home, { x, y, xName, yName, log = false, whole = false, counted = true }) {
+function axes(home, { x, y, xName, yName, log = false, whole = false, counted = true, by = 1 }) {
   const px = (v) => M.left + ((v - x[0]) / (x[1] - x[0] || 1)) * (W - M.left - M.right);
   const f = log ? (v) => Math.log10(Math.max(v, y[0])) : (v) => v;
   const py = (v) => H - M.bottom - ((f(v) - f(y[0])) / (f(y[1]) - f(y[0]) || 1)) * (H - M.top - M.bottom);
@@ -29,7 +29,7 @@ function axes(home, { x, y, xName, yName, log = false, whole = false, counted = 
     home.append(svg("text", { x: M.left - 6, y: py(v) + 4, "text-anchor": "end" }, number(v, 2)));
     if (!counted) continue;
     const h = whole ? Math.round(x[0] + (i / 4) * (x[1] - x[0])) : x[0] + (i / 4) * (x[1] - x[0]);
-    home.append(svg("text", { x: px(h), y: H - M.bottom + 14, "text-anchor": "middle" }, number(h, 2)));
+    home.append(svg("text", { x: px(h), y: H - M.bottom + 14, "text-anchor": "middle" }, number(h * by, whole ? 4 : 2)));
   }
   home.append(svg("text", { x: (W + M.left) / 2, y: H - 4, "text-anchor": "middle" }, xName));
   home.append(svg("text", { x: 2, y: 8 }, yName));
@@ -44,12 +44,12 @@ export function key(entries) {
   }));
 }
 
-// `series`: [{name, values, colour, dash}]; `upto` draws only the first points, the axes staying those of all.
-export function lines({ label, series, xName = "", yName = "", log = false, upto = Infinity, from = 0 }) {
+// `series`: [{name, values, colour, dash}]; a step to the right counts `by`; `upto` draws only the first points, the axes staying those of all.
+export function lines({ label, series, xName = "", yName = "", log = false, upto = Infinity, from = 0, by = 1 }) {
   const home = frame(label), all = series.flatMap((s) => s.values).filter((v) => Number.isFinite(v) && (!log || v > 0));
   const high = Math.max(...all, log ? 1e-12 : 0), low = log ? Math.max(Math.min(...all), high * 1e-8) : Math.min(...all, 0);
   const n = Math.max(...series.map((s) => s.values.length));
-  const { px, py } = axes(home, { x: [from, from + Math.max(1, n - 1)], y: [low, high || 1], xName, yName, log, whole: true });
+  const { px, py } = axes(home, { x: [from, from + Math.max(1, n - 1)], y: [low, high || 1], xName, yName, log, whole: true, by });
   series.forEach((s, i) => {
     const points = s.values.slice(0, upto).map((v, k) => `${px(from + k).toFixed(1)},${py(v).toFixed(1)}`);
     const colour = s.colour ?? HUES[i % HUES.length];

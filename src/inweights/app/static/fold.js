@@ -11,7 +11,7 @@ let study = NOTHING;
 async function list() {
   const folds = await call("/api/folds").catch(() => []);
   fill($("fold-list"), ...(folds.length ? folds.map((f) => el("li", {},
-    el("button", { type: "button", onclick: () => open(f.id) }, f.context.slice(0, 60)),
+    el("button", { type: "button", "aria-current": f.id === shownId ? "true" : null, onclick: () => open(f.id) }, f.context.slice(0, 60)),
     el("span", { class: "tip" }, `${f.method}, ${f.state}${f.resumed ? ", resumed after a stop of the server" : ""}`))) : [el("li", {}, "None yet.")]));
   return folds;
 }
@@ -124,7 +124,10 @@ async function send(event) {
     return [who, line];
   }));
   const r = await runChat("chat", { fold: shownId, query, ...history }, (n) => { if (n.what === "answer") lines[n.who].textContent = n.text; });
-  if (!r) return;
+  if (!r) { // failed, or another message was sent: nothing of this turn is remembered
+    for (const line of Object.values(lines)) if (line.textContent === "…") line.textContent = "(no answer)";
+    return;
+  }
   for (const who of WHO) {
     lines[who].textContent = r.answers[who] || "(nothing)";
     history[who] = [...history[who], { query, answer: r.answers[who] }].slice(-8);
@@ -151,8 +154,10 @@ async function go(event) {
   try {
     const { id } = await submit("fold", request);
     $("fold-status").textContent = "";
+    $("fold-status").classList.remove("bad");
     open(id);
   } catch (error) {
+    $("fold-status").classList.add("bad");
     $("fold-status").textContent = error.message;
   }
 }

@@ -19,6 +19,7 @@ function figures(last) {
 function open(claim) {
   $("ledger-claim").hidden = false;
   $("ledger-claim-title").textContent = claim.id;
+  history.replaceState(null, "", `#ledger/${claim.id}`); // an address to keep or to send on
   const status = el("span", { role: "status" }), home = el("div", { id: "ledger-live" });
   const run = runner(status);
   const live = async () => {
@@ -60,6 +61,10 @@ export async function start() {
   $("ledger-filter").addEventListener("input", show);
   $("ledger-filter").addEventListener("submit", (e) => e.preventDefault());
   show();
-  const wanted = claims.find((c) => c.id === location.hash.split("/")[1]);
-  if (wanted) open(wanted);
+  const linked = () => {
+    const wanted = claims.find((c) => c.id === location.hash.split("/")[1]);
+    if (wanted) open(wanted);
+  };
+  document.addEventListener("screen", linked);
+  linked();
 }

@@ -8,7 +8,7 @@ import { HUES } from "./colours.js";
 
 const WHO = ["prompted", "bare", "patched", "folded"];
 const MEANING = { prompted: "with the context", bare: "without it", patched: "weights in its place", folded: "one adapter for all queries" };
-let parts = [], heat, run, runLayer, last = null;
+let parts = [], heat, run, runLayer, last = null, drawn = null; // `drawn`: the request whose map is shown
 
 const context = () => parts.filter((p) => p.on).map((p) => p.text).join("");
 
@@ -59,7 +59,7 @@ async function openLayer(layer) {
   const status = el("p", { role: "status" });
   fill($("prompt-layer"), status);
   runLayer = runner(status);
-  const r = await runLayer("layer", { ...request(), layer });
+  const r = await runLayer("layer", { ...(drawn ?? request()), layer });
   if (!r) return;
   const names = r.tokens.map(shown), singular = Object.entries(r.spectrum);
   fill($("prompt-layer"),
@@ -83,12 +83,15 @@ async function go(event) {
   if (!context().trim()) { $("prompt-status").textContent = "Every part is switched off: leave one on."; return; }
   answers();
   $("layer-card").hidden = true;
-  const result = await run("prompt", request(), (news) => {
+  const asked = request();
+  const result = await run("prompt", asked, (news) => {
+    if (news.what === "heat") drawn = asked;
     if (news.what === "heat") heat.set(news.tokens, news.norms);
     if (news.what === "proof") showProof(news);
     if (news.what === "text") $(`text-${news.who}`).textContent = news.text;
   });
   if (!result) return;
+  drawn = asked;
   heat.set(result.heat.tokens, result.heat.norms);
   showProof(result.proof);
   for (const [who, text] of Object.entries(result.texts.texts)) $(`text-${who}`).textContent = text;

@@ -16,8 +16,14 @@ function chips() {
       e.currentTarget.setAttribute("aria-pressed", String(kept.has(i)));
       $("rows-kept").value = kept.size;
       $("rows-kept-value").textContent = kept.size;
+      stale();
     } }, label);
   }));
+}
+
+// The maps are those of the rows before: said, as drawing them again takes seconds.
+function stale() {
+  if (last) $("rows-status").textContent = "Rows were moved: press the button to draw the boundary again.";
 }
 
 function reset() {
@@ -26,6 +32,7 @@ function reset() {
   $("rows-kept-value").textContent = count;
   kept = new Set(Array.from({ length: count }, (_, i) => i));
   chips();
+  stale();
 }
 
 function mark(pen, shape, x, y, filled) {
@@ -58,6 +65,7 @@ function map(r, name) {
 function show() {
   if (!last) return;
   const r = last;
+  $("rows-hint").textContent = `Press a row to move it between context (solid) and weights (dashed). Its numbers: ${r.columns.join(" and ")}.`;
   fill($("rows-maps"), ...Object.keys(CASES).map((name) => map(r, name)));
   fill($("rows-proof"), el("p", {}, verdict(r.verdict), ` ${r.points.length - r.kept.length} rows are weights, ${r.kept.length} are read.`),
     facts([["largest logit error", el("span", { id: "rows-error", "data-value": r.errors.patched }, number(r.errors.patched, 2))], ["without the weights (control)", number(r.errors.bare)], ["random weights (control)", number(r.errors.control)], ["allowed", number(r.tolerance, 2)], ["columns", r.columns.join(" and ")],
