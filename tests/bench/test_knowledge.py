@@ -26,6 +26,7 @@ def test_rows_pool_the_registers_of_a_size(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(knowledge, "load", lambda *_, **__: model)
     monkeypatch.setattr(knowledge, "ASKED", {"cpu": 8, "cuda": 8})
     monkeypatch.setattr(knowledge, "multiple_choice", lambda name, count: [MultipleChoice("Two?", ("2", "three"), 0)])
+    monkeypatch.setattr(knowledge, "unrelated_passages", lambda count: ["The river rose in the night."])
     real = knowledge.measured
     monkeypatch.setattr(knowledge, "measured", lambda *args: calls.append(args) or real(*args))
     result = knowledge.run(("10",), folder=tmp_path).as_json()
@@ -43,6 +44,7 @@ def test_rows_pool_the_registers_of_a_size(tmp_path: Path, monkeypatch: pytest.M
     ):
         assert 0 <= row[f"accuracy_{name}"] <= 1
     assert row["choices_bare"] in (0, 1)
+    assert row["perplexity_change"] > -1
     assert row["verdicts"][0] in ("GOOD", "PARTIAL", "FAILED")
     assert row["seconds_total"] > row["seconds_solve"] > 0
     assert json.loads((tmp_path / "10-10.json").read_text())["accuracy_folded"] == row["accuracy_folded"]
@@ -67,6 +69,16 @@ def test_articles_are_scored_by_f1_and_asked_for_few_words(monkeypatch: pytest.M
     assert case.score("Holt", first) == 1
     assert case.score("the Holt family", first) == pytest.approx(2 / 3)
     assert case.score("1903", first) == 0
+
+
+def test_unrelated_passages_are_of_articles_that_are_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [Document(f"{i}", (f"{i} a", f"{i} b"), (("What?", ("b",), 1),)) for i in range(21)]
+    monkeypatch.setattr(_cases, "squad_documents", lambda titles: documents[:titles])
+    folded = {case.text for case in squad_cases()}
+    assert len(folded) == 6
+    some = _cases.unrelated_passages(10)
+    assert len(set(some)) == 10
+    assert not any(text in whole for text in some for whole in folded)
 
 
 def test_old_values_are_those_before_the_move() -> None:
