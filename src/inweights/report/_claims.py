@@ -32,7 +32,7 @@ Every claim is a program with a measurement, a criterion and a *negative control
 where the claim is false, which must fail the criterion. It decides the verdict. A *rival explanation* is something else
 that could produce the same result; it decides what the result is evidence of. The same results with one page for each
 claim are in [docs/ledger](ledger/index.html), the registration of criteria and programs, with all changes, in
-[docs/registration](registration).
+[docs/registration](registration/changes.toml).
 
 - `PASS`, `FAIL`: the sentence holds, or does not, at the stated scale.
 - `HOLDS-NOT-DIAGNOSTIC`: it holds, and so does a rival explanation.
