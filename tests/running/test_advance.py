@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,6 +80,44 @@ def test_heads_that_share_keys_attend_together(monkeypatch: pytest.MonkeyPatch) 
     assert seen
     assert not any(seen)
     assert model.model.config._attn_implementation == "sdpa"
+
+
+def refused(*_: object) -> None:
+    raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+
+def test_a_graph_that_cannot_be_captured_again_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps go on one by one, with a warning, and their logits are those of the growing cache."""
+    monkeypatch.setattr(Fixed, "_captured", refused)
+    with torch.inference_mode():
+        state, ids = read(talker(dtype=torch.float64))
+        fixed = Fixed(twin(state), 4, graph=False)
+        stale: Any = object()  # a graph that must not be replayed any more
+        fixed.graph, rows = stale, torch.tensor([1, 2])
+        state.keep(rows)
+        with pytest.warns(RuntimeWarning, match=r"No CUDA graph of the generation \(operation not permitted"):
+            fixed.keep(rows)
+        assert fixed.graph is None
+        assert (fixed.read(ids[rows]) - state.read(ids[rows])).abs().max() < 1e-12
+
+
+def test_a_model_whose_step_cannot_be_captured_keeps_the_growing_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fixed, "_captured", refused)
+    with torch.inference_mode():
+        state, ids = read(talker(dtype=torch.float64))
+        expected = twin(state).read(ids)
+        with pytest.warns(RuntimeWarning, match="No CUDA graph"):
+            assert not _advance._agree(state)
+        assert torch.equal(state.read(ids), expected)
+
+
+def test_a_batch_too_large_for_two_caches_keeps_the_growing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, on_gpu = talker(), SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    grown: Any = SimpleNamespace(net=model.model, cache=SimpleNamespace(layers=[]), mask=on_gpu)
+    monkeypatch.setattr(_advance, "Fixed", lambda *_, graph: refused() if graph else None)
+    monkeypatch.setitem(_advance._FIXABLE, model.model, True)
+    with pytest.warns(RuntimeWarning, match="No CUDA graph"):
+        assert _advance.fixed(grown, 100) is None
 
 
 def test_a_cpu_and_a_windowed_model_keep_the_growing_cache(monkeypatch: pytest.MonkeyPatch) -> None:

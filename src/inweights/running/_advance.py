@@ -4,6 +4,7 @@ which can be replayed as a CUDA graph."""
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -98,11 +99,17 @@ class Fixed:
         return self.logits
 
     def keep(self, rows: Tensor) -> None:
-        """Goes on with some of the texts, as `Growing.keep`; a graph is captured anew."""
+        """Goes on with some of the texts, as `Growing.keep`; a graph is captured anew, or its steps are launched one by
+        one where that fails."""
         self.mask, self.positions, self.ids = self.mask[rows], self.positions[rows], self.ids[rows]
         for layer in self.cache.layers:
             layer.keys, layer.values = layer.keys[rows], layer.values[rows]
-        self.graph = self._captured() if self.graph else None
+        if self.graph is not None:
+            self.graph = None  # its memory is free before the next one takes some
+            try:
+                self.graph = self._captured()
+            except RuntimeError as error:
+                _warn(error)
 
     def _step(self) -> Tensor:
         """The logits of the tokens in `ids`. Doing it twice does no harm: they are written to the same places."""
@@ -117,14 +124,17 @@ class Fixed:
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         with torch.cuda.device(self.ids.device):
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                self._step()
-            torch.cuda.current_stream().wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self.logits = self._step()
+            before, side = torch.cuda.current_stream(), torch.cuda.Stream()
+            try:
+                side.wait_stream(before)
+                with torch.cuda.stream(side):
+                    self._step()
+                before.wait_stream(side)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    self.logits = self._step()
+            finally:
+                torch.cuda.set_stream(before)  # a capture that fails leaves its own
         return graph
 
 
@@ -166,7 +176,11 @@ def fixed(grown: Growing, room: int) -> Fixed | None:
         _FIXABLE[net] = _agree(grown)
         if not _FIXABLE[net]:
             return None
-    return Fixed(grown, room, graph=True)
+    try:
+        return Fixed(grown, room, graph=True)
+    except RuntimeError as error:  # memory, above all: both caches are kept for a moment
+        _warn(error)
+        return None
 
 
 def _agree(grown: Growing) -> bool:
@@ -178,8 +192,17 @@ def _agree(grown: Growing) -> bool:
     ids = torch.zeros(len(some), 1, dtype=torch.long, device=grown.mask.device)
     try:
         other = Fixed(own, 1, graph=True).read(ids).float()
-    except (RuntimeError, ValueError, TypeError, AttributeError):  # what a model does with a mask is its own affair
+    except (RuntimeError, ValueError, TypeError, AttributeError) as error:  # what a model does with a mask is its own
+        _warn(error)
         return False
     expected = own.read(ids).float()
     apart = (other - expected).abs().mean(1) / expected.std(1)
-    return bool((apart <= APART).all())
+    if not bool((apart <= APART).all()):
+        _warn(f"its logits would be {float(apart.max()):.2g} standard deviations apart")
+        return False
+    return True
+
+
+def _warn(why: object) -> None:
+    first = (str(why).splitlines() or [type(why).__name__])[0]
+    warnings.warn(f"No CUDA graph of the generation ({first}): slower.", RuntimeWarning, stacklevel=2)
