@@ -75,7 +75,15 @@ AKYUREK = Paper(
     HERE / "what_algorithm",
     published="ICLR 2023",
 )
-GARG = Paper("garg", "What can transformers learn in-context?", "Garg et al.", "2208.01066", 2022, HERE / "what_can")
+GARG = Paper(
+    "garg",
+    "What can transformers learn in-context?",
+    "Garg et al.",
+    "2208.01066",
+    2022,
+    HERE / "what_can",
+    published="NeurIPS 2022",
+)
 SHEN = Paper(
     "shen",
     "Do pretrained transformers learn in-context by gradient descent?",
@@ -83,7 +91,7 @@ SHEN = Paper(
     "2310.08540",
     2024,
     HERE / "not_gradient_descent",
-    published="NeurIPS 2022",
+    published="ICML 2024",
 )
 DEUTCH = Paper(
     "deutch",
@@ -92,7 +100,7 @@ DEUTCH = Paper(
     "2311.07772",
     2024,
     HERE / "revisited",
-    published="ICML 2024",
+    published="NAACL 2024",
 )
 DAI = Paper(
     "dai",
@@ -101,7 +109,7 @@ DAI = Paper(
     "2212.10559",
     2023,
     HERE / "meta_optimizers",
-    published="NAACL 2024",
+    published="Findings of ACL 2023",
 )
 FALCK = Paper(
     "falck",
@@ -110,7 +118,7 @@ FALCK = Paper(
     "2406.00793",
     2024,
     HERE / "martingale",
-    published="Findings of ACL 2023",
+    published="ICML 2024",
 )
 LI = Paper(
     "li",
@@ -119,7 +127,7 @@ LI = Paper(
     "2301.07067",
     2023,
     HERE / "as_algorithms",
-    published="ICML 2024",
+    published="ICML 2023",
 )
 BROWN = Paper(
     "brown",
@@ -128,7 +136,7 @@ BROWN = Paper(
     "2005.14165",
     2020,
     HERE / "few_shot_learners",
-    published="ICML 2023",
+    published="NeurIPS 2020",
 )
 MIN = Paper(
     "min",
@@ -137,7 +145,7 @@ MIN = Paper(
     "2202.12837",
     2022,
     HERE / "role_of_demonstrations",
-    published="NeurIPS 2020",
+    published="EMNLP 2022",
 )
 WEI = Paper(
     "wei",
@@ -146,7 +154,6 @@ WEI = Paper(
     "2303.03846",
     2023,
     HERE / "larger_models",
-    published="EMNLP 2022",
 )
 BAI = Paper(
     "bai",
