@@ -15,7 +15,18 @@ from inweights.cli import app
 from inweights.cli._live import live
 from inweights.lab import zoo
 from inweights.lab.training import Recipe
-from inweights.ledger import CLAIMS, Entry, Measurement, NotHereError, Trial, Verdict, _trial, criteria
+from inweights.ledger import (
+    CLAIMS,
+    Entry,
+    Interval,
+    Judged,
+    Measurement,
+    NotHereError,
+    Trial,
+    Verdict,
+    _trial,
+    criteria,
+)
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger import _remarks as remarks_module
 from inweights.ledger._cache import Kept
@@ -115,7 +126,8 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
     asked = {name: str(c) for name, c in criteria()[claim.id].quantities.items()}
     entry = Entry(
         claim.id, Verdict.PASS, criteria=asked, quick=False, program=program(claim.measure),
-        models=models(claim.models), below="0", judge=judging(), trials=5,
+        models=models(claim.models), below="0", judge=judging(), trials=5, seen={"error": ([1e-15], [0.5])},
+        quantities={"error": Judged(Interval(1e-15, 1e-15, 1e-15), Interval(0.5, 0.5, 0.5), Verdict.PASS)},
         made_with=[{"torch": "2.9", "machine": "abacus"}],
     )  # fmt: skip
     (tmp_path / "recorded.jsonl").write_text(entry.line() + "\n")
@@ -140,6 +152,8 @@ def test_changes_since_the_record_are_shown(record: Entry) -> None:
     result = json.loads(CliRunner().invoke(app, ["claims", "list", record.id, "--json"]).stdout)["claims"][0]
     assert (result["verdict"], result["stale"], result["changed_since"]) == ("PASS", None, True)
     assert result["remark"] == "Because it is a theorem."
+    assert result["quantities"]["error"]["interval"] == [1e-15, 1e-15]
+    assert result["quantities"]["error"]["control_trials"] == [0.5]
     last = json.loads(CliRunner().invoke(app, ["claims", "show", record.id, "--json"]).stdout)["last"]
     assert (last["changed_since"], last["made_with"]) == (True, record.made_with)
 

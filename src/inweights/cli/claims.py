@@ -191,7 +191,11 @@ def _of_the_record(entry: Entry | None) -> dict[str, Any]:
         "verdict": entry.verdict,
         "stale": entry.stale or None,
         "changed_since": entry.changed,
+        "why": entry.why,
+        "trials": entry.trials,
+        "seconds": entry.seconds,
         "made_with": entry.made_with,
+        "quantities": _quantities(entry),
     }
 
 
@@ -259,7 +263,6 @@ def _about(claim: Claim) -> dict[str, Any]:
 
 def _values(entry: Entry) -> dict[str, Any]:
     from inweights.ledger import CLAIMS
-    from inweights.report import measured
 
     return _about(CLAIMS[entry.id]) | {
         "verdict": str(entry.verdict),
@@ -269,18 +272,25 @@ def _values(entry: Entry) -> dict[str, Any]:
         "told": entry.told,
         "made_with": entry.made_with,
         "broken": entry.broken,
-        "quantities": {
-            name: {
-                "measured": j.value.value,
-                "interval": [j.value.low, j.value.high],
-                "criterion": wanted,
-                "control": j.control and j.control.value,
-                "rival": j.rival and j.rival.value,
-                "verdict": str(j.verdict),
-                "trials": entry.seen[name][0],
-                "control_trials": entry.seen[name][1],
-                "rival_trials": entry.rivals.get(name),
-            }
-            for (name, j), (_, _, wanted, *_) in zip(entry.quantities.items(), measured(entry), strict=True)
-        },
+        "quantities": _quantities(entry),
+    }
+
+
+def _quantities(entry: Entry) -> dict[str, Any]:
+    """What is judged, by name: the value with its interval and the numbers of the trials, of both controls too."""
+    from inweights.report import measured
+
+    return {
+        name: {
+            "measured": j.value.value,
+            "interval": [j.value.low, j.value.high],
+            "criterion": wanted,
+            "control": j.control and j.control.value,
+            "rival": j.rival and j.rival.value,
+            "verdict": str(j.verdict),
+            "trials": entry.seen[name][0],
+            "control_trials": entry.seen[name][1],
+            "rival_trials": entry.rivals.get(name),
+        }
+        for (name, j), (_, _, wanted, *_) in zip(entry.quantities.items(), measured(entry), strict=True)
     }
