@@ -33,6 +33,7 @@ unit: setup
 ledger: setup
 	$(TEST_ENV) $(BIN)/inweights claims run --all --jobs 2 --out docs/claims || test $$? -eq 1
 	$(BIN)/python -c "from pathlib import Path; from inweights.report import record; record(Path('docs/claims'), Path('docs'))"
+	$(BIN)/python docs/registration/commits.py
 	$(BIN)/python -c "from pathlib import Path; from inweights.report import write_site; write_site(Path('docs'))"
 
 # The page and the site alone, once more: with new remarks, and with what has changed since the run.
