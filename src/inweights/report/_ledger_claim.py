@@ -3,48 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
+from pathlib import Path
 
+from inweights._read import CONFIG_LIMIT, read_toml
 from inweights.ledger import Criterion, Entry, Facts, Registered, criteria, registration, remarks
 from inweights.report._claims import measured, number
-from inweights.report._ledger_html import cells, document, table
-from inweights.report._ledger_svg import Row, judged_figure
+from inweights.report._ledger_html import cells, document, prose, table
+from inweights.report._ledger_pairs import PAIRS, pairs_figure
+from inweights.report._ledger_svg import Row, in_words, judged_figure
+
+AXES = Path(__file__).with_name("axes.toml")
 
 
 def claim_page(
-    entry: Entry, fact: Facts, history: Sequence[Registered], response: Mapping[str, str], *, curves: bool
+    entry: Entry, fact: Facts, history: Sequence[Registered], response: Mapping[str, str], data: Path
 ) -> str:
-    """The page as HTML. `curves`: whether `docs/claims` has a figure of the claim too."""
+    """The page as HTML. `data`: the table of the claim in `docs/claims`, where there is a figure of curves too."""
     claim = entry.claim
     source = escape(f"{claim.paper}, {claim.where}")
     if claim.paper.address:
         edition = claim.paper.edition + ("" if claim.paper.version else "; version of the source not recorded")
         source += f' (<a href="{claim.paper.address}">{claim.paper.address}</a>, {escape(edition.lstrip("; "))})'
-    why = f" ({entry.why})" if entry.why else ""
+    why = f" ({prose(entry.why)})" if entry.why else ""
     body = [
         '<nav><a href="index.html">The ledger</a></nav>',
-        f"<blockquote>{escape(claim.sentence)}</blockquote><p>{source}</p>",
-        f"<p><strong>{entry.verdict}</strong>{escape(why)}, in the stratum <em>{fact.stratum}</em>: "
+        f"<blockquote>{prose(claim.sentence)}</blockquote><p>{source}</p>",
+        f"<p><strong>{entry.verdict}</strong>{why}, in the stratum <em>{fact.stratum}</em>: "
         f"{escape(fact.stratum.meaning)}.</p>",
     ]
-    body += [f"<p>{escape(text)}</p>" for text in (remarks().get(entry.id, ""), claim.uncounted) if text]
-    body += [f"<p><strong>Pending:</strong> {escape(fact.pending)}</p>"] if fact.pending else []
-    body += ["<h2>The paper's value and ours</h2>", f"<p>Paper: {escape(fact.paper_value)}.</p>"]
-    if entry.quantities:
-        rows = [cells(name.replace("_", " "), *rest) for name, *rest in measured(entry)]
-        body.append(table(("quantity", "ours, with its interval", "criterion", "negative control", "rival"), rows))
+    body += [f"<p>{prose(text)}</p>" for text in (remarks().get(entry.id, ""), claim.uncounted) if text]
+    body += [f"<p><strong>Pending:</strong> {prose(fact.pending)}</p>"] if fact.pending else []
+    body += ["<h2>The paper's value and ours</h2>", f"<p>Paper: {prose(fact.paper_value)}.</p>"]
     needed = criteria()[entry.id].quantities
-    body += [f"<figure>{_figure(entry, name, needed[name])}</figure>" for name in entry.quantities if name in needed]
-    if curves:
-        body.append(
-            f'<figure><img alt="curves of {entry.id}" src="../claims/{entry.id}.png"><figcaption>Data: '
-            f'<a href="../claims/{entry.id}.csv">{entry.id}.csv</a></figcaption></figure>'
-        )
+    numbers = measured(entry) or [(name, "not measured", str(c), "–", "–") for name, c in needed.items()]
+    rows = [cells(name.replace("_", " "), *rest) for name, *rest in numbers]
+    body.append(table(("quantity", "ours, with its interval", "criterion", "negative control", "rival"), rows))
+    body += [_figure(entry, name, needed[name]) for name in entry.quantities if name in needed]
+    if entry.id in PAIRS and (drawn := pairs_figure(PAIRS[entry.id], entry.told)):
+        body.append(f"<figure>{drawn}<figcaption>circles: each trial</figcaption></figure>")
+    if entry.seen and data.is_file():
+        link = f'Data: <a href="../claims/{data.name}">{data.name}</a>'
+        image = f'<img alt="curves of {entry.id}" src="../claims/{entry.id}.png">'
+        body.append(f"<figure>{image}<figcaption>{link}</figcaption></figure>" if of_curves(data) else f"<p>{link}</p>")
     body += _setting(entry, fact)
     body += _check(entry, history)
     if response:
         body += ["<h2>Response of the authors</h2>", *(f"<p>{escape(text)}</p>" for text in response.values())]
     return document(entry.id, body)
+
+
+@cache
+def axes() -> dict[str, dict[str, str]]:
+    """What the axis of each quantity shows, by claim."""
+    return read_toml(AXES, "The file", limit=CONFIG_LIMIT)
+
+
+def of_curves(data: Path) -> bool:
+    """Whether a table is of curves, and not of the numbers of trials, which the page shows anyway."""
+    return ", bound of the value" not in data.read_text(encoding="utf-8")
 
 
 def _figure(entry: Entry, name: str, criterion: Criterion) -> str:
@@ -57,7 +75,9 @@ def _figure(entry: Entry, name: str, criterion: Criterion) -> str:
     else:
         kind = "geometric mean" if criterion.scale else "mean"
         unit = f"circles: each trial; diamond and line: the {kind} with its 95% interval"
-    return judged_figure(name, criterion, rows, unit)
+    words = name.replace("_", " ")
+    drawn = judged_figure(f"{words}: {in_words(criterion)}", criterion, rows, axes()[entry.id][name])
+    return f"<figure>{drawn}<figcaption>{unit}; shaded: meets the criterion</figcaption></figure>"
 
 
 def _setting(entry: Entry, fact: Facts) -> list[str]:
@@ -68,7 +88,7 @@ def _setting(entry: Entry, fact: Facts) -> list[str]:
     else:
         parts.append("<p>The source names no scale to compare with.</p>")
     if fact.deviations:
-        listed = "".join(f"<li>{escape(each)}</li>" for each in fact.deviations)
+        listed = "".join(f"<li>{prose(each)}</li>" for each in fact.deviations)
         parts.append(f"<p>Deviations from the paper's setting:</p><ul>{listed}</ul>")
     else:
         parts.append("<p>No deviation from the paper's setting is known.</p>")
@@ -79,7 +99,7 @@ def _setting(entry: Entry, fact: Facts) -> list[str]:
         "Settings": claim.settings,
         "Precondition": fact.precondition,
     }
-    parts.append("<dl>" + "".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in stated.items()) + "</dl>")
+    parts.append("<dl>" + "".join(f"<dt>{k}</dt><dd>{prose(v)}</dd>" for k, v in stated.items()) + "</dl>")
     beside = {name: [t[name] for t in entry.told if name in t] for t in entry.told for name in t}
     if beside:
         listed = "; ".join(f"{name.replace('_', ' ')} = {number(sum(v) / len(v))}" for name, v in beside.items())
@@ -94,8 +114,9 @@ def _check(entry: Entry, history: Sequence[Registered]) -> list[str]:
     parts += [f"<p>Made with {escape('; '.join(f'{k} {v}' for k, v in made.items()))}.</p>" for made in entry.made_with]
     parts.append(f"<p>Registered as <code>{registration(entry.claim)}</code>.</p>")
     rows = [
-        cells(e.date, e.kind, e.old, f"{e.was} → {e.now}" if e.was else "", e.reason, e.seen, e.seeds) for e in history
+        cells(e.date, e.kind, e.old, f"{e.was} → {e.now}" if e.was else e.proof, e.reason, e.seen, e.seeds)
+        for e in history
     ]
     if rows:
-        parts.append(table(("date", "entry", "old verdict", "change", "reason", "seen before", "seeds"), rows))
+        parts.append(table(("date", "entry", "old verdict", "change or proof", "reason", "seen before", "seeds"), rows))
     return parts

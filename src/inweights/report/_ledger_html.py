@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -11,17 +12,25 @@ MORE = """
 main { max-width: 64rem }
 nav, dt { color: var(--soft) }
 dt { font-weight: 600; margin-top: .4rem } dd { margin: 0 0 0 1rem }
-th { cursor: pointer } label { margin-right: 1rem }
-svg { max-width: 44rem; width: 100%; font: 12px system-ui, sans-serif; background: #fff; border-radius: 6px }
+#claims th { cursor: pointer } label { margin-right: 1rem }
+th[aria-sort=ascending]::after { content: " ▲" } th[aria-sort=descending]::after { content: " ▼" }
+figure { overflow-x: auto }
+svg { max-width: 44rem; min-width: 34rem; width: 100%; background: #fff; border-radius: 6px;
+  font: 12px system-ui, sans-serif }
 svg .t { font-weight: 600; fill: #111827 } svg .n { fill: #4b5563 } svg .a { stroke: #111827 }
 svg .b { fill: #e5e7eb } svg .e { stroke: #6b7280; stroke-dasharray: 4 3 }
 blockquote { margin: 1rem 0; padding-left: 1rem; border-left: 3px solid var(--line); font-size: 1.1rem }
 """
 
 
+def prose(text: str) -> str:
+    """A text as HTML, with what is between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def cells(*texts: str, bare: bool = False) -> str:
-    """The cells of a row, escaped; as a whole row, unless `bare`."""
-    inner = "".join(f"<td>{escape(text)}</td>" for text in texts)
+    """The cells of a row, as `prose`; as a whole row, unless `bare`."""
+    inner = "".join(f"<td>{prose(text)}</td>" for text in texts)
     return inner if bare else f"<tr>{inner}</tr>"
 
 

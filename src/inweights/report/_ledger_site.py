@@ -23,6 +23,14 @@ INTRO = (
     "false, decides the verdict; a rival explanation, something else that would produce the same result, decides what "
     "it is evidence of. Verdicts are counted in strata and never added across them."
 )
+STATISTICS = (
+    "Intervals have 95%. Ratios are judged by the mean of their logarithms; where a sentence says that two things are "
+    "equal, the interval has to lie between two bounds, an equivalence test. A criterion on every single one has no "
+    "interval: the worst unit decides. Multiple testing: a claim passes only if all its quantities do, which needs no "
+    "correction; before one of several may fail it, intervals are widened. There is no correction across claims: each "
+    "verdict stands alone. The rates of wrong verdicts are tested on simulated claims with a known truth on the bound, "
+    "at most 5% of each kind."
+)
 RESPOND = (
     "Authors of a paper can respond to any claim: open an issue in the project's repository that names the claim, or a "
     "pull request that adds the response to docs/registration/responses.toml. A response is shown on the claim's page "
@@ -37,7 +45,10 @@ const show = () => { const f = new FormData(form); let n = 0; rows.forEach(r => 
   document.getElementById('shown').textContent = n + ' of ' + rows.length; };
 form.addEventListener('input', show); show();
 document.querySelectorAll('#claims th').forEach((th, i) => { th.tabIndex = 0; let down = 1;
-  const sort = () => { rows.sort((a, b) => down * a.cells[i].textContent.localeCompare(b.cells[i].textContent));
+  const sort = () => { rows.sort((a, b) => down * a.cells[i].textContent.localeCompare(b.cells[i].textContent, 'en',
+      {numeric: true}));
+    document.querySelectorAll('#claims th').forEach(other => other.removeAttribute('aria-sort'));
+    th.setAttribute('aria-sort', down > 0 ? 'ascending' : 'descending');
     down = -down; rows.forEach(r => r.parentNode.append(r)); };
   th.addEventListener('click', sort);
   th.addEventListener('keydown', e => { if (e.key === 'Enter') sort(); }); });
@@ -65,8 +76,8 @@ def site(docs: Path) -> dict[str, str]:
     answers = read_toml(path, "The file", limit=CONFIG_LIMIT) if path.is_file() else {}
     pages = {"index.html": _index(entries, known), "changes.html": changes(entries, history, docs / "registration")}
     for id, entry in entries.items():
-        curves = (docs / "claims" / f"{id}.png").is_file() and bool(entry.seen)
-        pages[f"{id}.html"] = claim_page(entry, known[id], history.get(id, []), answers.get(id, {}), curves=curves)
+        data = docs / "claims" / f"{id}.csv"
+        pages[f"{id}.html"] = claim_page(entry, known[id], history.get(id, []), answers.get(id, {}), data)
     return pages
 
 
@@ -81,20 +92,22 @@ def _index(entries: Mapping[str, Entry], known: Mapping[str, Facts]) -> str:
     for id, entry in entries.items():
         paper, stratum = entry.claim.paper, known[id].stratum
         numbers = "; ".join(f"{name.replace('_', ' ')} {value}" for name, value, *_ in measured(entry))
-        link = f'<a href="{id}.html">{id}</a>' + (" (not counted)" if entry.claim.uncounted else "")
+        marks = ["not counted"] * bool(entry.claim.uncounted) + ["pending"] * bool(known[id].pending)
+        link = f'<a href="{id}.html">{id}</a>' + (f" ({', '.join(marks)})" if marks else "")
         data = f'data-paper="{paper.key}" data-stratum="{stratum}" data-verdict="{entry.verdict}"'
         rest = cells(
             str(entry.verdict), stratum, paper.authors or paper.title, numbers, known[id].paper_value, bare=True
         )
         rows.append(f"<tr {data}><td>{link}</td>{rest}</tr>")
-    options = {
-        "paper": dict.fromkeys(e.claim.paper.key for e in entries.values()),
-        "stratum": dict.fromkeys(str(known[id].stratum) for id in entries),
-        "verdict": dict.fromkeys(str(e.verdict) for e in entries.values()),
+    papers = (e.claim.paper for e in entries.values())
+    options: dict[str, dict[str, str]] = {
+        "paper": {paper.key: paper.authors or paper.title for paper in papers},
+        "stratum": {name: name for name in (str(known[id].stratum) for id in entries)},
+        "verdict": {name: name for name in (str(e.verdict) for e in entries.values())},
     }
     choices = "".join(
         f'<label>{name} <select name="{name}"><option value="">all</option>'
-        + "".join(f"<option>{escape(value)}</option>" for value in values)
+        + "".join(f'<option value="{value}">{escape(text)}</option>' for value, text in values.items())
         + "</select></label> "
         for name, values in options.items()
     )
@@ -104,8 +117,10 @@ def _index(entries: Mapping[str, Entry], known: Mapping[str, Facts]) -> str:
         f"<p>{escape(INTRO)}</p>",
         "<h2>Verdicts by stratum</h2>",
         table(("stratum", *map(str, shown)), totals),
-        f"<p>{more} more claims are shown and not counted; their pages say why.</p>",
+        f"<p>{more} more claims are shown and not counted; their pages say why. Of claims that are "
+        "pending, the page says what is missing.</p>",
         "<dl>" + "".join(f"<dt>{v}</dt><dd>{escape(text)}</dd>" for v, text in MEANINGS.items()) + "</dl>",
+        f"<p>{escape(STATISTICS)}</p>",
         "<h2>Claims</h2>",
         f'<form id="filter" hidden>{choices}<span id="shown"></span></form>',
         table(header, rows, name="claims"),

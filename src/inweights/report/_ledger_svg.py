@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from inweights.ledger import Criterion, Interval
+from inweights.ledger import Bound, Criterion, Interval
 
 WIDTH, LEFT, RIGHT, ROW, TOP = 640, 150, 24, 34, 34
 COLOURS = {"value": "#0072B2", "negative control": "#D55E00", "rival explanation": "#009E73"}
@@ -24,31 +24,36 @@ class Row:
 
 @dataclass(frozen=True)
 class Axis:
-    """A horizontal axis; logarithmic if all numbers are positive and the largest is over 100 times the smallest."""
+    """An axis; logarithmic if all numbers are positive and the largest is over 100 times the smallest, or if asked."""
 
     low: float
     high: float
     log: bool
 
     @classmethod
-    def over(cls, numbers: Sequence[float]) -> Axis:
+    def over(cls, numbers: Sequence[float], *, log: bool = False) -> Axis:
         finite = [n for n in numbers if math.isfinite(n)] or [0.0]
         positive = [n for n in finite if n > 0]
-        log = bool(positive) and min(finite) >= 0 and max(positive) > 100 * min(positive)
-        if log:
+        if positive and min(finite) >= 0 and (log or max(positive) > 100 * min(positive)):
             return cls(math.log10(min(positive)) - 0.3, math.log10(max(positive)) + 0.3, True)
         room = 0.08 * (max(finite) - min(finite)) or 0.1 * abs(finite[0]) or 1.0
         return cls(min(finite) - room, max(finite) + room, False)
 
-    def at(self, number: float) -> float:
-        """The horizontal position of a number; numbers beyond the ends are drawn at the ends."""
+    def share(self, number: float) -> float:
+        """Where a number is, from 0 at the low end to 1 at the high one; numbers beyond the ends are at the ends."""
         value = (math.log10(number) if number > 0 else -math.inf) if self.log else number
-        share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
-        return LEFT + share * (WIDTH - LEFT - RIGHT)
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+    def at(self, number: float) -> float:
+        """The horizontal position of a number."""
+        return LEFT + self.share(number) * (WIDTH - LEFT - RIGHT)
 
     def ticks(self) -> list[float]:
         if self.log:
             first, last = math.ceil(self.low), math.floor(self.high)
+            if last - first < 2:
+                finer = (m * 10.0**k for k in range(first - 1, last + 1) for m in (1, 2, 5))
+                return [n for n in finer if self.low <= math.log10(n) <= self.high]
             every = max(1, round((last - first) / 5))
             return [10.0**k for k in range(first, last + 1, every)]
         rough = (self.high - self.low) / 5
@@ -58,17 +63,30 @@ class Axis:
         return [k * step for k in range(first, last + 1)]
 
 
-def judged_figure(name: str, criterion: Criterion, rows: Sequence[Row], unit: str) -> str:
-    """An SVG image of one quantity. `unit` says what the axis shows; the bound is the shaded range."""
+def in_words(criterion: Criterion) -> str:
+    """What a criterion requires, as half a sentence."""
+    kind = "every single one" if criterion.each else "the geometric mean" if criterion.scale else "the mean"
+    text = f"{kind} must be {_side(criterion.bound)}"
+    return f"{text}, that of the control {_side(criterion.control)}" if criterion.control else text
+
+
+def _side(bound: Bound) -> str:
+    if math.isinf(bound.low):
+        return f"below {bound.high:g}"
+    return f"above {bound.low:g}" if math.isinf(bound.high) else f"between {bound.low:g} and {bound.high:g}"
+
+
+def judged_figure(title: str, criterion: Criterion, rows: Sequence[Row], label: str) -> str:
+    """An SVG image of one quantity; `label` says what the axis shows. The bound is the shaded range."""
     edges = [e for e in (criterion.bound.low, criterion.bound.high) if math.isfinite(e)]
     ends = [n for r in rows if r.judged for n in (r.judged.value, r.judged.low, r.judged.high)]
     axis = Axis.over([*edges, *ends, *(n for r in rows for n in r.trials)])
     bottom = TOP + ROW * len(rows)
     start, end = axis.at(criterion.bound.low), axis.at(criterion.bound.high)
-    title = escape(f"{name.replace('_', ' ')}: {criterion}")
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {bottom + 44}" role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg">',
-        f'<text x="{LEFT}" y="18" class="t">{title}</text>',
+        f'<svg viewBox="0 0 {WIDTH} {bottom + 44}" role="img" aria-label="{escape(f"{title}; {label}")}" '
+        'xmlns="http://www.w3.org/2000/svg">',
+        f'<text x="10" y="18" class="t">{escape(title)}</text>',
         f'<rect x="{start:.1f}" y="{TOP}" width="{end - start:.1f}" height="{bottom - TOP}" class="b"/>',
         f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{bottom}" y2="{bottom}" class="a"/>',
     ]
@@ -79,7 +97,7 @@ def judged_figure(name: str, criterion: Criterion, rows: Sequence[Row], unit: st
         x = axis.at(tick)
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}" class="a"/>')
         parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" class="n" text-anchor="middle">{tick:.3g}</text>')
-    parts.append(f'<text x="{LEFT}" y="{bottom + 36}" class="n">{escape(unit)}; shaded: meets the criterion</text>')
+    parts.append(f'<text x="{WIDTH - RIGHT}" y="{bottom + 36}" class="n" text-anchor="end">{escape(label)}</text>')
     for k, row in enumerate(rows):
         parts += _drawn(row, axis, TOP + ROW * k + ROW / 2)
     return "\n".join([*parts, "</svg>"])
