@@ -16,17 +16,8 @@ from inweights.cli._live import live
 from inweights.lab import zoo
 from inweights.lab.training import Recipe
 from inweights.ledger import (
-    CLAIMS,
-    Entry,
-    Interval,
-    Judged,
-    Measurement,
-    NotHereError,
-    Trial,
-    Verdict,
-    _trial,
-    criteria,
-)
+    CLAIMS, Entry, Interval, Judged, Measurement, NotHereError, Trial, Verdict, _trial, criteria,
+)  # fmt: skip
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger import _remarks as remarks_module
 from inweights.ledger._cache import Kept
