@@ -15,13 +15,13 @@ from inweights.cli import app
 from inweights.cli._live import live
 from inweights.lab import zoo
 from inweights.lab.training import Recipe
-from inweights.ledger import (
-    CLAIMS, Entry, Interval, Judged, Measurement, NotHereError, Trial, Verdict, _trial, criteria,
-)  # fmt: skip
+from inweights.ledger import CLAIMS, Entry, Measurement, NotHereError, Trial, Verdict, _trial, criteria
 from inweights.ledger import _criteria as criteria_module
 from inweights.ledger import _remarks as remarks_module
 from inweights.ledger._cache import Kept
 from inweights.ledger._code import judging, models, program
+from inweights.ledger._intervals import Interval
+from inweights.ledger._judge import Judged
 from inweights.ledger._run import Job
 from inweights.papers import _recorded as ledger_module
 from inweights.papers import load_all
