@@ -91,9 +91,9 @@ def sides(record: Mapping[str, Any]) -> Sides:
 
 def measured(record: Mapping[str, Any]) -> Table:
     """The table of all measures, one row for each side and control; measures that nothing has are left out."""
-    found = sides(record)
-    shown = [m for m in MEASURES if any(m in values for values in found.values())]
-    rows: list[list[Cell]] = [[side, *(values.get(m, "") for m in shown)] for side, values in found.items()]
+    by_side = sides(record)
+    shown = [m for m in MEASURES if any(m in values for values in by_side.values())]
+    rows: list[list[Cell]] = [[side, *(values.get(m, "") for m in shown)] for side, values in by_side.items()]
     return Table("Measures", ["side or control", *(MEASURES[m][0] for m in shown)], rows, NOTE)
 
 
@@ -153,10 +153,10 @@ def _sparse(values: Mapping[str, Any]) -> list[Table]:
 
 
 def _at(record: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any]:
-    found: Any = record
+    level: Any = record
     for key in path:
-        found = found.get(key) or {}
-    return dict(found)
+        level = level.get(key) or {}
+    return dict(level)
 
 
 def _values(numbers: Iterable[float | None]) -> list[Cell]:

@@ -33,10 +33,12 @@ def three_steps(trial: Trial) -> LSAModel:
     return gdpp_construction(model, (N * result.eta).tolist(), result.gamma.tolist(), N)
 
 
-def whitening(_: Trial) -> LSAModel:
+def whitening(trial: Trial) -> LSAModel:
     model = LSAModel(LSA(layers=3, form="sparse"), D, 1)
     assert isinstance(model.form, SparseForm)
-    inverse = torch.linalg.inv(Rotated().covariance())
+    task = trial.recipe("ahn-rotated").make_task()
+    assert isinstance(task, Rotated)
+    inverse = torch.linalg.inv(task.covariance())
     model.form.a.data = torch.stack([a * inverse for a in (0.5, 1.0, 2.0)]).unsqueeze(1)
     model.form.b.data[:2] = torch.stack([b * torch.eye(D) for b in (0.9, 0.6)]).unsqueeze(1)
     return model

@@ -162,3 +162,20 @@ def test_shuffled_labels_teach_nothing() -> None:
     torch.manual_seed(0)
     lsa = model()
     assert trained(lsa, show=lambda ys: ys.roll(1, 0)) > 0.4  # answering 0 always costs 0.4167
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_moments_stand_for_the_examples(form: str, layers: int) -> None:
+    """Float64, relative tolerance 1e-11: a clip that changes nothing has the tokens themselves pass through all layers.
+    The control is a clip that changes them."""
+    xs, ys = prompts(2)
+    lsa = model(4, 2, layers=layers, form=form, heads=2).double()
+    with torch.no_grad():
+        for weight in lsa.parameters():
+            weight.copy_(0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
+    by_moments = lsa(xs, ys)
+    lsa.clip = 1e9
+    assert (lsa(xs, ys) - by_moments).abs().max() < 1e-11 * by_moments.abs().max()
+    lsa.clip = by_moments.abs().max().item() / 2
+    assert (lsa(xs, ys) - by_moments).abs().max() > 0.1 * by_moments.abs().max()

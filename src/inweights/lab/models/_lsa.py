@@ -65,7 +65,7 @@ class LSAModel(Learner):
     - `form`: the weights, see `_forms`; those of one layer if they are tied.
     """
 
-    causal = False
+    causal, linear = False, True
 
     def __init__(self, settings: LSA, dims: int, outputs: int) -> None:
         super().__init__()
@@ -74,9 +74,14 @@ class LSAModel(Learner):
         self.form = FORMS[settings.form](own, settings.heads, dims, outputs, settings.layers)
 
     def forward(self, xs: Tensor, ys: Tensor) -> Tensor:
-        n = xs.shape[1] - 1
         out, compare = self.form.products()
-        tokens = torch.cat([examples(xs, ys), F.pad(xs[:, -1:], (0, self.outputs))], 1)
+        context, query = examples(xs, ys), F.pad(xs[:, -1:], (0, self.outputs))
+        advance = self._by_moments if self.linear and not self.clip else self._by_tokens
+        return shaped_like(ys, -advance(context, query, out, compare)[..., self.dims :])
+
+    def _by_tokens(self, context: Tensor, query: Tensor, out: Tensor, compare: Tensor) -> Tensor:
+        """The query after all layers."""
+        n, tokens = context.shape[1], torch.cat([context, query], 1)
         for layer in range(self.layers):
             context = tokens[:, :n]
             if layer == self.layers - 1:
@@ -85,7 +90,20 @@ class LSAModel(Learner):
             tokens = tokens + self.read(context, tokens, out[at], compare[at])
             if self.clip:
                 tokens = tokens.clamp(-self.clip, self.clip)
-        return shaped_like(ys, -tokens[..., self.dims :])
+        return tokens
+
+    def _by_moments(self, context: Tensor, query: Tensor, out: Tensor, compare: Tensor) -> Tensor:
+        """The same for linear attention without a clip, where a layer multiplies all tokens of a prompt by one matrix:
+        after the first layer the examples are needed in their second moments only."""
+        seen = self._moments(context)
+        for layer in range(self.layers):
+            at = layer % len(out)
+            acts = _acts(seen, out[at], compare[at])
+            query = query + query @ acts.mT
+            if layer < self.layers - 1:
+                step = acts + torch.eye(acts.shape[-1], dtype=acts.dtype, device=acts.device)
+                seen = step @ seen @ step.mT
+        return query
 
     def read(self, context: Tensor, tokens: Tensor, out: Tensor, compare: Tensor) -> Tensor:
         """The sum of all heads' outputs for the tokens, `(batch, k, width)`; `out` and `compare` are
@@ -93,16 +111,24 @@ class LSAModel(Learner):
 
         Without a softmax the sum over the examples can be computed first, as one small matrix.
         """
-        seen = context.mT @ context  # (batch, width, width)
-        if self.form.averaged:
-            seen = seen / max(context.shape[1], 1)
-        acts = (out @ seen.unsqueeze(1) @ compare).sum(1)
-        return tokens @ acts.mT
+        return tokens @ _acts(self._moments(context), out, compare).mT
+
+    def _moments(self, context: Tensor) -> Tensor:
+        """The second moments of the examples, `(batch, width, width)`: sums, or means."""
+        seen = context.mT @ context
+        return seen / max(context.shape[1], 1) if self.form.averaged else seen
+
+
+def _acts(seen: Tensor, out: Tensor, compare: Tensor) -> Tensor:
+    """What a layer multiplies tokens by, the sum over heads, from the second moments: `(batch, width, width)`."""
+    return (out @ seen.unsqueeze(1) @ compare).sum(1)
 
 
 class SoftmaxModel(LSAModel):
     """The same with softmax attention. Its weights are positive and sum to 1, which adds an offset to the gradient; two
     heads can cancel it."""
+
+    linear = False
 
     def read(self, context: Tensor, tokens: Tensor, out: Tensor, compare: Tensor) -> Tensor:
         query = tokens.unsqueeze(1) @ compare.mT  # (batch, heads, k, width)

@@ -18,6 +18,7 @@ from inweights._errors import InputError
 from inweights.lab._draw import Draw
 from inweights.lab.models import Learner
 from inweights.lab.tasks import Sample
+from inweights.lab.training._memory import keep_freed
 from inweights.lab.training._optimiser import Optimiser, clipped, move
 from inweights.lab.training._processes import Processes
 from inweights.lab.training._recipe import Recipe
@@ -42,6 +43,8 @@ class Run:
         if (recipe.model.kind, recipe.precision, processes.device.type) == ("lstm", "float16", "cpu"):
             raise InputError("`precision` is float16, but an LSTM has none on a CPU: take bfloat16.")
         self.recipe, self.processes, self.device = recipe, processes, processes.device
+        if self.device.type == "cpu":
+            keep_freed()
         self.task = recipe.make_task()
         self.model: nn.Module = self._built()
         self.averaged = copy.deepcopy(self.model).requires_grad_(False) if recipe.average else None

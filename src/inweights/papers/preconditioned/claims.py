@@ -164,9 +164,9 @@ def rotated(trial: Trial) -> Measurement:
 
     Control: the same for the untrained model.
 
-    Settings: 5 dimensions, 20 examples (the paper: 10), eigenvalues 1, 1, 1/4, 1/16 and 1, float64; Σ is the same for
-    all seeds, where the paper draws one for each. Also measured: the same for A itself, which would be 0 for plain
-    gradient descent.
+    Settings: 5 dimensions, 20 examples (the paper: 10), eigenvalues 1, 1, 1/4, 1/16 and 1 along axes that each seed
+    draws anew, as in the paper; float64. Also measured: the same for A itself, which would be 0 for plain gradient
+    descent.
     """
     task = trial.recipe("ahn-rotated").make_task()
     assert isinstance(task, Rotated)
