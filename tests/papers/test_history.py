@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from inweights.ledger import Verdict, registered, registration
+from inweights.ledger import Entry, Registered, Verdict, facts, registered, registration
 from inweights.papers import load_all, recorded
 
 FOLDER = Path(__file__).parents[2] / "docs" / "registration"
@@ -71,6 +71,31 @@ def test_results_are_of_the_claims_as_registered() -> None:
     assert ("dherin-theorem", "0" * 16) not in known
     claim = load_all()["dherin-theorem"]
     assert (claim.id, registration(claim)) in known
+
+
+def outdated(entry: Entry, history: Sequence[Registered]) -> bool:
+    """Whether the claim was changed after the registration of a result, and not only in words or in form."""
+    hashes = [digest(each.parts) for each in history]
+    last = len(hashes) - 1 - hashes[::-1].index(entry.registered)
+    return any(each.kind == "change" for each in history[last + 1 :])
+
+
+def test_a_result_of_an_earlier_registration_is_named() -> None:
+    """A decided claim that was changed since is to be run again, and its page says so; a change in words is none."""
+    history: dict[str, list[Registered]] = {}
+    for each in registered(FOLDER):
+        history.setdefault(each.claim, []).append(each)
+    decided = [e for e in recorded().values() if e.verdict not in (Verdict.NOT_RUN, Verdict.INCONCLUSIVE)]
+    assert [e.id for e in decided if outdated(e, history[e.id]) and not facts()[e.id].pending] == []
+    for entry in decided:
+        text = (FOLDER.parent / "ledger" / f"{entry.id}.html").read_text(encoding="utf-8")
+        stated = "The result is of the registration before" in text
+        assert stated == (entry.registered != registration(entry.claim)), entry.id
+    entry = next(e for e in decided if e.id == "dherin-theorem")
+    now = history[entry.id][-1]
+    other = {"parts": {"program": "0"}}
+    assert not outdated(entry, [now, now.model_copy(update={"kind": "wording", **other})])
+    assert outdated(entry, [now, now.model_copy(update={"kind": "change", **other})])
 
 
 def digest(parts: dict[str, str]) -> str:

@@ -191,6 +191,7 @@ def _of_the_record(entry: Entry | None) -> dict[str, Any]:
         "verdict": entry.verdict,
         "stale": entry.stale or None,
         "changed_since": entry.changed,
+        "result_registered": entry.registered or None,
         "why": entry.why,
         "trials": entry.trials,
         "seconds": entry.seconds,

@@ -112,7 +112,13 @@ def _check(entry: Entry, history: Sequence[Registered]) -> list[str]:
     seeds = f"seeds {trials[0]} to {trials[-1]}" if len(trials) > 1 else f"seed {trials[0]}"
     parts = ["<h2>How to check</h2>", f"<p><code>inweights claims run {entry.id}</code>, {seeds}</p>"]
     parts += [f"<p>Made with {escape('; '.join(f'{k} {v}' for k, v in made.items()))}.</p>" for made in entry.made_with]
-    parts.append(f"<p>Registered as <code>{registration(entry.claim)}</code>.</p>")
+    now = registration(entry.claim)
+    parts.append(f"<p>Registered as <code>{now}</code>.</p>")
+    if entry.quantities and entry.registered != now:
+        parts.append(
+            f"<p><strong>The result is of the registration before, <code>{entry.registered}</code>:</strong> the "
+            "claim was changed since, and is to be run again.</p>"
+        )
     rows = [
         cells(e.date, e.kind, e.old, f"{e.was} → {e.now}" if e.was else e.proof, e.reason, e.seen, e.seeds)
         for e in history

@@ -11,7 +11,18 @@ from pathlib import Path
 
 from inweights._files import write_atomic
 from inweights._read import CONFIG_LIMIT, read_toml
-from inweights.ledger import CLAIMS, MEANINGS, Entry, Facts, Registered, Stratum, Verdict, facts, registered
+from inweights.ledger import (
+    CLAIMS,
+    MEANINGS,
+    Entry,
+    Facts,
+    Registered,
+    Stratum,
+    Verdict,
+    facts,
+    registered,
+    registration,
+)
 from inweights.papers import load_all, recorded
 from inweights.report._claims import counted, measured
 from inweights.report._ledger_changes import changes
@@ -93,6 +104,7 @@ def _index(entries: Mapping[str, Entry], known: Mapping[str, Facts]) -> str:
         paper, stratum = entry.claim.paper, known[id].stratum
         numbers = "; ".join(f"{name.replace('_', ' ')} {value}" for name, value, *_ in measured(entry))
         marks = ["not counted"] * bool(entry.claim.uncounted) + ["pending"] * bool(known[id].pending)
+        marks += ["changed since"] * bool(entry.quantities and entry.registered != registration(entry.claim))
         link = f'<a href="{id}.html">{id}</a>' + (f" ({', '.join(marks)})" if marks else "")
         data = f'data-paper="{paper.key}" data-stratum="{stratum}" data-verdict="{entry.verdict}"'
         rest = cells(
