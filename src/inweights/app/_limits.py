@@ -49,14 +49,15 @@ class PromptRequest(OnModel):
     chat: bool = False
     dtype: Literal["float64", "float32"] = "float64"
     new_tokens: Annotated[int, Field(ge=1, le=64)] = 24
-    strength: Annotated[float, Field(ge=0, le=2)] = 1.0
+    strength: Annotated[float, Field(ge=0, le=1.5)] = 1.0
     fold: Name | None = None
 
 
 class LayerRequest(PromptRequest):
-    """One layer of the same."""
+    """One layer of the same, and one of its context tokens."""
 
     layer: Annotated[int, Field(ge=0, le=500)]
+    token: Annotated[int, Field(ge=0, le=20_000)] = 0
 
 
 class FoldRequest(OnModel):
