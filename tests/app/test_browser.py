@@ -12,7 +12,7 @@ import pytest
 from serving import Server
 
 import inweights as iw
-from inweights.models import load_tabpfn
+from inweights.models import load_tabpfn, step_alignment
 
 SCREENS = ("prompt", "fold", "rows", "trajectory", "ledger", "compare")
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script> is my name.'
@@ -52,6 +52,8 @@ def test_prompt_to_weights(open_page: Any, server: Server) -> None:
     assert float(noted.rpartition(": ")[2]) == pytest.approx(norm, rel=5e-3)
     page.keyboard.press("Enter")
     page.wait_for_selector("#layer-norm")
+    bar = page.locator("#prompt-layer svg title").filter(has_text=re.compile(": ")).nth(1).text_content()
+    assert float(bar.rpartition(": ")[2]) == pytest.approx(float(step_alignment(prompt, 1)[0, 1]), abs=6e-3)
     update = iw.patch(prompt).blocks[1].at(prompt.asked - 1).changes(model.model).updates[0]
     assert value(page, "layer-norm") == pytest.approx(float(update.frobenius()), rel=1e-6)
     # A part switched off: the weights of the other part alone.
@@ -69,6 +71,17 @@ def test_prompt_to_weights(open_page: Any, server: Server) -> None:
     page.locator("#prompt-parts li:nth-child(2) .part").drag_to(page.locator("#prompt-parts li:nth-child(1)"))
     assert page.inner_text("#prompt-parts li:nth-child(1) span").startswith("I live")
     done(page, "prompt")
+    # The strength, by keyboard: without any the patched model is the bare one.
+    assert page.text_content("#text-patched") == page.text_content("#text-prompted")
+    page.focus("#prompt-strength")
+    page.keyboard.press("Home")
+    page.locator("#prompt-match").filter(has_text="at strength 0").wait_for()
+    assert page.text_content("#text-patched") == page.text_content("#text-bare") != page.text_content("#text-prompted")
+    # The value of a cell beside the pointer, and away with it.
+    page.hover(".heat-scroll canvas", position={"x": 60, "y": 30})
+    assert page.inner_text(".heat-tip") == page.inner_text(".heat-note") != ""
+    page.hover("h1")
+    assert not page.locator(".heat-tip").is_visible()
 
 
 def test_text_of_users_and_models_is_never_markup(open_page: Any) -> None:

@@ -35,6 +35,7 @@ class Job:
 
     - `state`: `queued`, `running`, or one of `OVER`.
     - `resumed`: the server was stopped during it, and it was resumed.
+    - `stages`: those that are over, each with the seconds that it took.
     - `version`: grows with every change.
     """
 
@@ -47,6 +48,7 @@ class Job:
     error: str = ""
     resumed: bool = False
     progress: dict[str, Any] = field(default_factory=dict)
+    stages: list[tuple[str, float]] = field(default_factory=list)
     news: list[dict[str, Any]] = field(default_factory=list, repr=False)
     version: int = 0
 
@@ -148,8 +150,10 @@ class Jobs:
             elif "progress" in message:
                 p = message["progress"]
                 if p["stage"] != stage:
-                    stage, begun = p["stage"], time.monotonic()
-                spent = time.monotonic() - begun
+                    if stage:
+                        job.stages.append((stage, now - begun))
+                    stage, begun = p["stage"], now
+                spent = now - begun
                 left = spent * (p["total"] - p["done"]) / p["done"] if p["done"] and p["total"] else None
                 self._change(job, progress=p | {"left": left}, write=False)
             elif "news" in message:
@@ -174,7 +178,7 @@ class Jobs:
     # --- the disk -----------------------------------------------------------------------------------
 
     def _write(self, job: Job) -> None:
-        parts = {k: v for k, v in asdict(job).items() if k not in ("news", "version", "progress")}
+        parts = {k: v for k, v in asdict(job).items() if k not in ("news", "version", "progress", "stages")}
         write_atomic(self.folder / job.id / "job.json", json.dumps(parts))
 
     def _read(self) -> None:

@@ -60,13 +60,20 @@ class LayerRequest(PromptRequest):
     token: Annotated[int, Field(ge=0, le=20_000)] = 0
 
 
+class Asked(Request):
+    """A question of the user's own, and what a right answer contains."""
+
+    query: Short
+    answer: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
 class FoldRequest(OnModel):
-    """A prompt to fold."""
+    """A prompt to fold; the questions are never studied, and decide which facts are known."""
 
     context: Annotated[str, StringConstraints(min_length=1, max_length=60_000)]
     method: Literal["match", "closed", "vector"] = "match"
     calibration: Annotated[int, Field(ge=8, le=256)] = 64
-    questions: bool = True
+    questions: Annotated[list[Asked], Field(max_length=64)] = []
 
 
 class PastTurn(Request):

@@ -59,13 +59,13 @@ export function lines({ label, series, xName = "", yName = "", log = false, upto
   return home;
 }
 
-export function bars({ label, values, names, yName = "", xName = "", log = false }) {
-  const home = frame(label), kept = values.filter((v) => v > 0);
-  const high = Math.max(...values, 1e-12), low = log ? Math.max(Math.min(...kept, high), high * 1e-8) / 2 : 0;
-  const { px, py } = axes(home, { x: [0, values.length], y: [low, high], yName, xName, log, counted: false });
+// Bars from zero up and down; the one of number `marked` has another colour.
+export function bars({ label, values, names, xName = "", marked = -1 }) {
+  const home = frame(label), high = Math.max(...values, 1e-12), low = Math.min(...values, 0);
+  const { px, py } = axes(home, { x: [0, values.length], y: [low, high], xName, counted: false });
   const wide = Math.max(1, (px(1) - px(0)) * 0.7);
   values.forEach((v, i) => {
-    const bar = svg("rect", { x: px(i + 0.5) - wide / 2, width: wide, y: py(v), height: Math.max(0, H - M.bottom - py(v)), fill: HUES[0] });
+    const bar = svg("rect", { x: px(i + 0.5) - wide / 2, width: wide, y: py(Math.max(v, 0)), height: Math.abs(py(0) - py(v)), fill: HUES[i === marked ? 1 : 0] });
     bar.append(svg("title", {}, `${names?.[i] ?? i + 1}: ${number(v)}`));
     home.append(bar);
     // Names as far as they have room; the others are in the titles.
