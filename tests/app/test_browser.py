@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from serving import Server
 import inweights as iw
 from inweights.models import load_tabpfn, step_alignment
 
-SCREENS = ("prompt", "fold", "rows", "trajectory", "ledger", "compare")
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script> is my name.'
 
 
@@ -222,30 +219,6 @@ def test_rows_to_weights(open_page: Any) -> None:
     assert value(page, "rows-error") < 1e-9
     assert page.inner_text("#rows-proof .verdict") == "PASS"
     assert "same class at 16 of 16" in page.inner_text("#rows-patched")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_serious_for_accessibility_and_no_overflow_on_a_phone(open_page: Any, theme: str) -> None:
-    """axe on every screen; at a width of 375 nothing but what scrolls by itself is wider than the page."""
-    found = find_spec("axe_playwright_python")
-    if found is None:
-        pytest.skip("no browser: axe-playwright-python is not installed")
-    axe = Path(found.origin or "").with_name("axe.min.js").read_text()
-    page = open_page(color_scheme=theme, viewport={"width": 375, "height": 700}, bypass_csp=True)
-    page.evaluate(axe)
-    serious = {}
-    for screen in SCREENS:
-        page.evaluate(f"location.hash = '{screen}'")
-        page.wait_for_selector(f"#screen-{screen}:not([hidden])")
-        if screen in ("ledger", "compare"):
-            page.wait_for_selector(f"#screen-{screen} tbody tr")
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        bad = [v for v in result["violations"] if v["impact"] in ("serious", "critical")]
-        if bad:
-            serious[screen] = [(v["id"], v["nodes"][0]["html"], v["nodes"][0].get("failureSummary")) for v in bad]
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375, screen
-    assert serious == {}, json.dumps(serious, indent=1)
-    assert page.evaluate("document.documentElement.dataset.theme") == theme
 
 
 def test_a_large_map_scrolls_smoothly_and_the_page_paints_within_a_second(open_page: Any) -> None:

@@ -8,7 +8,7 @@ const READ = { prompted: "the whole prompt", window: "the passage with the answe
 const STAGES = ["loading the model", "studying the prompt", "queries", "answers", "fitting the adapter", "fitting the facts", "measuring on", "measuring in conversations", "looking at unrelated text", "answering with passages", "answering with the fold"];
 let shownId = null, history = null, runChat;
 const NOTHING = { pieces: [], questions: [], written: [], queries: [] };
-let study = NOTHING;
+let study = NOTHING, ticking = null;
 
 async function list() {
   const folds = await call("/api/folds").catch(() => []);
@@ -20,6 +20,7 @@ async function list() {
 
 function showProgress(view) {
   const p = view.progress ?? {}, home = $("fold-progress");
+  clearInterval(ticking);
   if (OVER.includes(view.state)) {
     fill(home, view.state === "done" ? null : el("p", { class: "bad" }, view.error || view.state));
     return;
@@ -27,14 +28,20 @@ function showProgress(view) {
   const bar = el("progress", { max: p.total || 1, "aria-label": "Progress of this stage" });
   if (p.total) bar.value = p.done;
   else bar.removeAttribute("value");
-  const left = p.left == null ? "" : `, about ${clock(p.left)} left in this stage`;
+  const spent = el("span", {}), seen = performance.now();
+  const tick = () => {
+    const since = (performance.now() - seen) / 1000, left = p.left == null ? "" : `, about ${clock(p.left - since)} left in this stage`;
+    spent.textContent = p.stage ? `${left || `, for ${clock((p.spent ?? 0) + since)} so far`}` : "";
+  };
+  tick();
+  ticking = setInterval(tick, 1000);
   const past = view.stages.map(([name, seconds]) => el("li", {}, `✓ ${name} `, el("span", { class: "tip" }, clock(seconds))));
   const begun = (s) => (p.stage ?? "").startsWith(s) || view.stages.some(([name]) => name.startsWith(s));
   const next = STAGES.slice(STAGES.findLastIndex(begun) + 1);
   fill(home,
     past.length ? el("ol", { class: "plain stages", "aria-label": "Stages that are over" }, ...past) : null,
     view.resumed ? el("p", { class: "hint", id: "fold-resumed" }, "The server was stopped during this fold; it was resumed.") : null,
-    el("p", {}, view.state === "queued" ? "Waiting for the worker …" : `${p.stage ?? "starting"}${p.total ? `: ${p.done} of ${p.total}` : ""}${left}`),
+    el("p", {}, view.state === "queued" ? "Waiting for the worker …" : `${p.stage ?? "starting"}${p.total ? `: ${p.done} of ${p.total}` : ""}`, spent),
     bar, next.length && view.state !== "queued" ? el("p", { class: "hint", id: "fold-next" }, `Still to come: ${next.join(", ")}.`) : null, el("button", { type: "button", onclick: () => cancel(view.id).catch(() => {}) }, "Cancel this fold"));
 }
 
