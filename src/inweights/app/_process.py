@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENT = {"OMP_WAIT_POLICY": "passive"}
-"""Threads that wait for each other sleep. Spinning ones made a prompt take 60 s in place of 4 s beside other work."""
+"""Threads that wait for each other sleep: spinning ones took 60 s in place of 4 s beside other work."""
 
 
 class Process:

@@ -82,7 +82,7 @@ export function bars({ label, values, names, xName = "", marked = -1 }) {
     bar.append(svg("title", {}, `${names?.[i] ?? i + 1}: ${number(v)}`));
     home.append(bar);
     // Names as far as they have room; the others are in the titles.
-    if (names && (values.length <= 12 || i % Math.ceil(values.length / 12) === 0)) home.append(svg("text", { x: px(i + 0.5), y: H - M.bottom + 14, "text-anchor": "middle" }, names[i].slice(0, 7)));
+    if (names && i % Math.ceil(values.length / 8) === 0) home.append(svg("text", { x: px(i + 0.5), y: H - M.bottom + 14, "text-anchor": "middle" }, names[i].slice(0, 7)));
   });
   return home;
 }
