@@ -98,6 +98,11 @@ def test_fold_chat_and_download(open_page: Any, server: Server, tmp_path: Path) 
     assert page.input_value("#fold-context") == document.read_text()
     page.select_option("#fold-method", "vector")
     page.fill("#fold-calibration", "8")
+    page.click("#fold-own summary")
+    page.fill("#fold-questions", "When does it open?")
+    page.click("#fold-form .primary")
+    page.locator("#fold-status").filter(has_text="“When does it open?” has no answer").wait_for()
+    page.fill("#fold-questions", "When does it open? | 9:30\n\nWho | what owns it?|Ada ")
     page.click("#fold-form .primary")
     page.wait_for_selector("#fold-download")
     id = page.inner_text("#fold-view-title").removeprefix("Fold ")
@@ -109,8 +114,10 @@ def test_fold_chat_and_download(open_page: Any, server: Server, tmp_path: Path) 
     cells = page.locator("#fold-report tr td:nth-child(2)").all_inner_texts()[-len(measured) :]
     assert [float(text.split()[0]) for text in cells] == pytest.approx(measured, rel=1e-2, abs=1e-3)
     assert len(fidelity["turns"]) == 3
-    each = result["fidelity"]["recall"]["each"] if result["fidelity"]["recall"] else []
-    assert page.locator("#fold-facts tbody tr").count() == len(each)
+    each = {e["question"]: e["value"] for e in result["fidelity"]["recall"]["each"]}
+    assert each == {"When does it open?": "9:30", "Who | what owns it?": "Ada"}
+    facts = page.locator("#fold-facts tbody tr").all()
+    assert {row.locator("th").inner_text(): row.locator("td").first.inner_text() for row in facts} == each
     assert page.locator("#fold-pieces summary").first.inner_text().startswith("The shop opens at 9:30.")
     with page.expect_download() as download:
         page.click("#fold-download")
@@ -147,6 +154,8 @@ def test_questions_appear_while_a_fold_goes_on_and_one_tab_alone_waits_for_news(
         assert server.ask(job).json["state"] == "running"
         page.wait_for_selector("#fold-pieces li")
         assert page.locator("#fold-download").count() == 0
+        assert page.locator(".stages li").first.inner_text().startswith("✓ loading the model")
+        assert "fitting the adapter, fitting the facts, measuring on" in page.inner_text("#fold-next")
         assert re.fullmatch(r"3 pieces, \d+ questions about them.*", page.inner_text("#fold-pieces h3"))
         for _ in range(7):
             tab = page.context.new_page()

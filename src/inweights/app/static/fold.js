@@ -5,7 +5,7 @@ import { OVER, call, cancel, follow, result, runner, submit } from "./api.js";
 const WHO = ["prompted", "bare", "folded"];
 const READ = { prompted: "the whole prompt", window: "the passage with the answer", retrieved: "passages retrieved by BM25", bare: "nothing", folded: "the fold", random: "control: random updates of equal norms" };
 // As the library names them, in their order; a prompt that states no facts has fewer.
-const STAGES = ["loading the model", "studying the prompt", "queries", "answers", "fitting the adapter", "fitting the facts", "measuring on", "measuring in conversations", "looking at unrelated text", "answering with passages", "answering with the fold"];
+const STAGES = ["loading the model", "studying the prompt", "queries", "answers", "fitting the adapter", "fitting the facts", "measuring on hand-written questions", "measuring in conversations", "looking at unrelated text", "answering with passages and without", "answering with the fold"];
 let shownId = null, history = null, runChat;
 const NOTHING = { pieces: [], questions: [], written: [], queries: [] };
 let study = NOTHING, ticking = null;
@@ -30,13 +30,13 @@ function showProgress(view) {
   else bar.removeAttribute("value");
   const spent = el("span", {}), seen = performance.now();
   const tick = () => {
-    const since = (performance.now() - seen) / 1000, left = p.left == null ? "" : `, about ${clock(p.left - since)} left in this stage`;
+    const since = (performance.now() - seen) / 1000, left = p.left > since ? `, about ${clock(p.left - since)} left in this stage` : "";
     spent.textContent = p.stage ? `${left || `, for ${clock((p.spent ?? 0) + since)} so far`}` : "";
   };
   tick();
   ticking = setInterval(tick, 1000);
   const past = view.stages.map(([name, seconds]) => el("li", {}, `✓ ${name} `, el("span", { class: "tip" }, clock(seconds))));
-  const begun = (s) => (p.stage ?? "").startsWith(s) || view.stages.some(([name]) => name.startsWith(s));
+  const begun = (s) => p.stage === s || view.stages.some(([name]) => name === s);
   const next = STAGES.slice(STAGES.findLastIndex(begun) + 1);
   fill(home,
     past.length ? el("ol", { class: "plain stages", "aria-label": "Stages that are over" }, ...past) : null,
