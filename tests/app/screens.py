@@ -34,8 +34,10 @@ def done(page: Any, screen: str) -> None:
 
 def prompt(page: Any) -> None:
     page.select_option("#prompt-dtype", "float64")
-    page.click("text=Turn into weights")
-    done(page, "prompt")
+    for _ in range(2):  # the first time with loading the model
+        page.click("text=Turn into weights")
+        page.locator("#prompt-status").filter(has_not_text="done").wait_for()
+        done(page, "prompt")
     page.focus(".heat-scroll")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")

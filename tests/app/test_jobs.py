@@ -161,5 +161,7 @@ def test_fifty_clients_at_once(folder: str) -> None:
     about = result.rows[0].beside
     assert (about["errors"], about["unfinished"]) == (0, 0), about
     assert about["accepted"] >= 3
+    assert [row.name for row in result.rows] == ["memory", "answer", "drawn"]
+    assert result.rows[2].ours > 0
     assert about["refused_429"] > 0
     assert result.agrees
