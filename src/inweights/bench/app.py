@@ -104,7 +104,7 @@ def run(seconds: float = 300.0, clients: int = 50, model: str = "smollm2") -> Re
 
 
 def _drawn(client: Client, model: str) -> float:
-    """Seconds from a request to the map and the proof of 30 tokens in float32; of two the second, with a loaded model."""
+    """Seconds from a request to the map and the proof of 30 tokens in float32; of two requests the second."""
     request = {"model": model, "context": CONTEXT, "query": "Hello! My name is", "dtype": "float32", "new_tokens": 1}
     seconds = 0.0
     for _ in range(2):
