@@ -29,7 +29,7 @@ function ticks(low, high, log) {
     const tens = within([1]), some = tens.length > 1 ? tens : within([1, 2, 5]);
     return some.length < 2 ? [low, high] : some.filter((_, i) => i % Math.ceil(some.length / 6) === 0);
   }
-  const rough = (high - low) / 4 || 1, ten = 10 ** Math.floor(Math.log10(rough)), step = ten * [1, 2, 5, 10].find((f) => f * ten >= rough * 0.99);
+  const rough = (high - low) / 4 || 1, ten = 10 ** Math.floor(Math.log10(rough)), step = ten * [1, 2, 5, 10].find((f) => f * ten >= rough * 0.8);
   return Array.from({ length: 9 }, (_, i) => (Math.ceil(low / step - 1e-9) + i) * step).filter((v) => v <= high + 1e-9 * step);
 }
 
