@@ -183,7 +183,8 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     head = f"<thead>{row(header, 'th')}</thead>" if header else ""
     body = "\n".join(row(cells, "td") for cells in rows)
-    return f'<div class="wide"><table>{head}<tbody>{body}</tbody></table></div>'
+    wide = 'class="wide" tabindex="0" role="region" aria-label="table"'  # scrolled by keyboard, too
+    return f"<div {wide}><table>{head}<tbody>{body}</tbody></table></div>"
 
 
 class Shown:

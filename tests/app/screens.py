@@ -20,6 +20,13 @@ SHOP = (
     "A city bike costs £17 a day. A tandem costs £43 a day. The owner is Ada Lindqvist."
 )
 
+QUESTIONS = """When does the shop open? | 9:30
+At what time do you close? | 18:15
+How much is a city bike for a day? | 17
+What does it cost to rent a tandem for a day? | 43
+Who owns the shop? | Lindqvist
+In which town is the rental? | Tarvik"""
+
 
 def done(page: Any, screen: str) -> None:
     page.locator(f"#{screen}-status").filter(has_text="done").wait_for()
@@ -27,8 +34,10 @@ def done(page: Any, screen: str) -> None:
 
 def prompt(page: Any) -> None:
     page.select_option("#prompt-dtype", "float64")
-    page.click("text=Turn into weights")
-    done(page, "prompt")
+    for _ in range(2):  # the first time with loading the model
+        page.click("text=Turn into weights")
+        page.locator("#prompt-status").filter(has_not_text="done").wait_for()
+        done(page, "prompt")
     page.focus(".heat-scroll")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
@@ -38,14 +47,18 @@ def prompt(page: Any) -> None:
 def fold(page: Any) -> None:
     if page.locator("#fold-list button").count() == 0:
         page.fill("#fold-context", SHOP)
-        page.fill("#fold-calibration", "16")
+        page.fill("#fold-calibration", "32")
+        page.click("#fold-own summary")
+        page.fill("#fold-questions", QUESTIONS)
         page.click("#fold-form .primary")
     else:
         page.locator("#fold-list button").first.click()
     page.wait_for_selector("#fold-download")
-    page.fill("#chat-query", "When does the shop open?")
-    page.click("#chat-form .primary")
-    done(page, "chat")
+    for query in ("When does the shop open?", "And when does it close?", "How much is a tandem?"):
+        page.fill("#chat-query", query)
+        page.click("#chat-form .primary")
+        page.locator("#chat-status").filter(has_not_text="done").wait_for()
+        done(page, "chat")
 
 
 def rows(page: Any) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +10,8 @@ import pytest
 from serving import Server
 
 import inweights as iw
-from inweights.models import load_tabpfn
+from inweights.models import load_tabpfn, step_alignment
 
-SCREENS = ("prompt", "fold", "rows", "trajectory", "ledger", "compare")
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script> is my name.'
 
 
@@ -52,6 +49,8 @@ def test_prompt_to_weights(open_page: Any, server: Server) -> None:
     assert float(noted.rpartition(": ")[2]) == pytest.approx(norm, rel=5e-3)
     page.keyboard.press("Enter")
     page.wait_for_selector("#layer-norm")
+    bar = page.locator("#prompt-layer svg title").filter(has_text=re.compile(": ")).nth(1).text_content()
+    assert float(bar.rpartition(": ")[2]) == pytest.approx(float(step_alignment(prompt, 1)[0, 1]), abs=6e-3)
     update = iw.patch(prompt).blocks[1].at(prompt.asked - 1).changes(model.model).updates[0]
     assert value(page, "layer-norm") == pytest.approx(float(update.frobenius()), rel=1e-6)
     # A part switched off: the weights of the other part alone.
@@ -69,6 +68,17 @@ def test_prompt_to_weights(open_page: Any, server: Server) -> None:
     page.locator("#prompt-parts li:nth-child(2) .part").drag_to(page.locator("#prompt-parts li:nth-child(1)"))
     assert page.inner_text("#prompt-parts li:nth-child(1) span").startswith("I live")
     done(page, "prompt")
+    # The strength, by keyboard: without any the patched model is the bare one.
+    assert page.text_content("#text-patched") == page.text_content("#text-prompted")
+    page.focus("#prompt-strength")
+    page.keyboard.press("Home")
+    page.locator("#prompt-match").filter(has_text="at strength 0").wait_for()
+    assert page.text_content("#text-patched") == page.text_content("#text-bare") != page.text_content("#text-prompted")
+    # The value of a cell beside the pointer, and away with it.
+    page.hover(".heat-scroll canvas", position={"x": 60, "y": 30})
+    assert page.inner_text(".heat-tip") == page.inner_text(".heat-note") != ""
+    page.hover("h1")
+    assert not page.locator(".heat-tip").is_visible()
 
 
 def test_text_of_users_and_models_is_never_markup(open_page: Any) -> None:
@@ -88,6 +98,11 @@ def test_fold_chat_and_download(open_page: Any, server: Server, tmp_path: Path) 
     assert page.input_value("#fold-context") == document.read_text()
     page.select_option("#fold-method", "vector")
     page.fill("#fold-calibration", "8")
+    page.click("#fold-own summary")
+    page.fill("#fold-questions", "When does it open?")
+    page.click("#fold-form .primary")
+    page.locator("#fold-status").filter(has_text="“When does it open?” has no answer").wait_for()
+    page.fill("#fold-questions", "When does it open? | 9:30\n\nWho | what owns it?|Ada ")
     page.click("#fold-form .primary")
     page.wait_for_selector("#fold-download")
     id = page.inner_text("#fold-view-title").removeprefix("Fold ")
@@ -99,8 +114,10 @@ def test_fold_chat_and_download(open_page: Any, server: Server, tmp_path: Path) 
     cells = page.locator("#fold-report tr td:nth-child(2)").all_inner_texts()[-len(measured) :]
     assert [float(text.split()[0]) for text in cells] == pytest.approx(measured, rel=1e-2, abs=1e-3)
     assert len(fidelity["turns"]) == 3
-    each = result["fidelity"]["recall"]["each"] if result["fidelity"]["recall"] else []
-    assert page.locator("#fold-facts tbody tr").count() == len(each)
+    each = {e["question"]: e["value"] for e in result["fidelity"]["recall"]["each"]}
+    assert each == {"When does it open?": "9:30", "Who | what owns it?": "Ada"}
+    facts = page.locator("#fold-facts tbody tr").all()
+    assert {row.locator("th").inner_text(): row.locator("td").first.inner_text() for row in facts} == each
     assert page.locator("#fold-pieces summary").first.inner_text().startswith("The shop opens at 9:30.")
     with page.expect_download() as download:
         page.click("#fold-download")
@@ -137,6 +154,8 @@ def test_questions_appear_while_a_fold_goes_on_and_one_tab_alone_waits_for_news(
         assert server.ask(job).json["state"] == "running"
         page.wait_for_selector("#fold-pieces li")
         assert page.locator("#fold-download").count() == 0
+        assert page.locator(".stages li").first.inner_text().startswith("✓ loading the model")
+        assert "fitting the adapter, fitting the facts, measuring on" in page.inner_text("#fold-next")
         assert re.fullmatch(r"3 pieces, \d+ questions about them.*", page.inner_text("#fold-pieces h3"))
         for _ in range(7):
             tab = page.context.new_page()
@@ -209,30 +228,6 @@ def test_rows_to_weights(open_page: Any) -> None:
     assert value(page, "rows-error") < 1e-9
     assert page.inner_text("#rows-proof .verdict") == "PASS"
     assert "same class at 16 of 16" in page.inner_text("#rows-patched")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_serious_for_accessibility_and_no_overflow_on_a_phone(open_page: Any, theme: str) -> None:
-    """axe on every screen; at a width of 375 nothing but what scrolls by itself is wider than the page."""
-    found = find_spec("axe_playwright_python")
-    if found is None:
-        pytest.skip("no browser: axe-playwright-python is not installed")
-    axe = Path(found.origin or "").with_name("axe.min.js").read_text()
-    page = open_page(color_scheme=theme, viewport={"width": 375, "height": 700}, bypass_csp=True)
-    page.evaluate(axe)
-    serious = {}
-    for screen in SCREENS:
-        page.evaluate(f"location.hash = '{screen}'")
-        page.wait_for_selector(f"#screen-{screen}:not([hidden])")
-        if screen in ("ledger", "compare"):
-            page.wait_for_selector(f"#screen-{screen} tbody tr")
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        bad = [v for v in result["violations"] if v["impact"] in ("serious", "critical")]
-        if bad:
-            serious[screen] = [(v["id"], v["nodes"][0]["html"], v["nodes"][0].get("failureSummary")) for v in bad]
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375, screen
-    assert serious == {}, json.dumps(serious, indent=1)
-    assert page.evaluate("document.documentElement.dataset.theme") == theme
 
 
 def test_a_large_map_scrolls_smoothly_and_the_page_paints_within_a_second(open_page: Any) -> None:

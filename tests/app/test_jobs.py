@@ -15,6 +15,7 @@ from serving import OVER, PATIENCE, Server
 import inweights as iw
 from inweights.app._limits import QUEUE
 from inweights.bench import load as bench
+from inweights.models import step_alignment
 
 
 def test_a_prompt_gives_the_numbers_of_the_library(server: Server) -> None:
@@ -35,14 +36,14 @@ def test_a_prompt_gives_the_numbers_of_the_library(server: Server) -> None:
 
 
 def test_strength_goes_from_bare_to_prompted(server: Server) -> None:
-    """At strength 0 the patched model is the bare one; at 1 it is the prompted one for the first token."""
-    at = {s: server.result(server.prompt(strength=s))["texts"]["texts"] for s in (0.0, 1.0)}
+    """At strength 0 the patched model is the bare one; at 1 it is the prompted one."""
+    at = {s: server.result(server.prompt(strength=s, new_tokens=8))["texts"]["texts"] for s in (0.0, 1.0)}
     assert at[0.0]["patched"] == at[0.0]["bare"] != at[0.0]["prompted"]
     assert at[1.0]["patched"] == at[1.0]["prompted"]
 
 
 def test_a_layer_has_the_update_of_the_library(server: Server) -> None:
-    got = server.result(server.post("/api/jobs/layer", server.request(layer=1, query="Who is")))
+    got = server.result(server.post("/api/jobs/layer", server.request(layer=1, token=2, query="Who is")))
     prompt = iw.Prompt(iw.load(server.model, dtype="float64"), context="My name is Bob.", query="Who is")
     block = iw.patch(prompt).blocks[1]
     update = block.at(prompt.asked - 1).changes(prompt.model.model).updates[0]
@@ -50,8 +51,12 @@ def test_a_layer_has_the_update_of_the_library(server: Server) -> None:
     assert got["report"]["rank"] == 1
     assert all(got["alignment"][i][i] == pytest.approx(1, abs=1e-9) for i in range(prompt.asked))
     assert len(got["spectrum"]) == 3
-    wrong = server.post("/api/jobs/layer", server.request(layer=7)).json["id"]
-    assert "7" in server.over(wrong)["error"]
+    alike = step_alignment(prompt, 1)
+    assert got["steps"] == pytest.approx(alike[2].tolist(), rel=1e-4, abs=1e-6)
+    assert got["steps"] != pytest.approx(alike[3].tolist(), rel=1e-2)
+    for wrong in ({"layer": 7}, {"layer": 0, "token": 77}):
+        id = server.post("/api/jobs/layer", server.request(**wrong)).json["id"]
+        assert "7" in server.over(id)["error"]
 
 
 def test_events_come_in_order_and_only_once(server: Server) -> None:
@@ -156,5 +161,7 @@ def test_fifty_clients_at_once(folder: str) -> None:
     about = result.rows[0].beside
     assert (about["errors"], about["unfinished"]) == (0, 0), about
     assert about["accepted"] >= 3
+    assert [row.name for row in result.rows] == ["memory", "answer", "drawn"]
+    assert result.rows[2].ours > 0
     assert about["refused_429"] > 0
     assert result.agrees

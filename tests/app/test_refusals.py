@@ -99,7 +99,7 @@ def test_malformed_json_is_refused_in_a_sentence(server: Server, body: bytes, st
 @pytest.mark.parametrize(
     "change",
     [
-        {"model": "owner/other"}, {"model": "/etc"}, {"context": ""}, {"context": "x" * 12_001}, {"new_tokens": 65},
+        {"model": "owner/other"}, {"model": "/etc"}, {"context": ""}, {"new_tokens": 65},
         {"new_tokens": "many"}, {"strength": 3}, {"more": 1}, {"dtype": "bfloat16"}, {"url": "http://evil.example/"},
         {"fold": "../jobs"},
     ],
@@ -108,6 +108,17 @@ def test_requests_outside_the_limits_are_refused(server: Server, change: dict[st
     answer = server.prompt(**change)
     assert answer.status in (404, 422)
     assert answer.json["error"]
+
+
+def test_what_is_too_long_is_refused_as_such(server: Server) -> None:
+    assert server.prompt(context="x" * 12_001).status == server.prompt(query="x" * 2001).status == 413
+    fold = {"model": server.model, "context": "x", "questions": [{"query": "x", "answer": "x"}]}
+    assert server.post("/api/jobs/fold", {**fold, "questions": 65 * fold["questions"]}).status == 413
+    assert server.post("/api/jobs/fold", {**fold, "questions": [{"query": "x", "answer": ""}]}).status == 422
+    assert (
+        server.post("/api/jobs/chat", {"fold": "x", "query": "x", "bare": [{"query": "x", "answer": "x"}] * 9}).status
+        == 413
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from inweights._read import read_json
 from inweights.app._jobs import unfinished
 from inweights.app._limits import ChatRequest, FoldRequest, PastTurn
 from inweights.app._worker import Desk, Tell
-from inweights.folding import Draft, Frame, Made, Studied, load_fold, make, pieces
+from inweights.folding import Draft, Frame, Made, Studied, load_fold, make, pieces, with_passages
 from inweights.running import sample
 
 SHOWN = 200
@@ -29,7 +29,9 @@ def fold_job(request: FoldRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
     model = desk.model(request.model, "float32")
     folder, out = unfinished(desk.root, id), desk.root / "folds" / id
     folder.parent.mkdir(parents=True, exist_ok=True)
-    tell.news("pieces", pieces=[p.text for p in pieces(request.context)][:SHOWN], resumed=folder.is_dir())
+    parts = pieces(request.context)
+    tell.news("pieces", pieces=[p.text for p in parts][:SHOWN], resumed=folder.is_dir())
+    own = with_passages([(q.query, q.answer) for q in request.questions], parts)
     looked: set[str] = set()
 
     def after(stage: str, done: int, total: int) -> None:
@@ -44,7 +46,7 @@ def fold_job(request: FoldRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
 
     made = make(
         model, request.context, calibration=request.calibration, method=request.method, folder=folder, after=after,
-        held_out=24, report=True, asked_about=asked_about,
+        held_out=24, report=True, asked_about=asked_about, questions=own,
     )  # fmt: skip
     _look(folder, looked, tell)
     if out.is_dir():  # saved before the last stop, but not reported

@@ -35,6 +35,7 @@ class Job:
 
     - `state`: `queued`, `running`, or one of `OVER`.
     - `resumed`: the server was stopped during it, and it was resumed.
+    - `stages`: those that are over, each with the seconds that it took.
     - `version`: grows with every change.
     """
 
@@ -47,12 +48,15 @@ class Job:
     error: str = ""
     resumed: bool = False
     progress: dict[str, Any] = field(default_factory=dict)
+    stages: list[tuple[str, float]] = field(default_factory=list)
     news: list[dict[str, Any]] = field(default_factory=list, repr=False)
     version: int = 0
 
     def view(self, since: int = 0) -> dict[str, Any]:
         """The job without its request; of the events those from `since` on."""
         parts = {k: v for k, v in asdict(self).items() if k not in ("request", "news")}
+        if "begun" in self.progress:
+            parts["progress"]["spent"] = time.time() - self.progress["begun"]
         return parts | {"news": self.news[since:], "next": len(self.news)}
 
 
@@ -129,7 +133,7 @@ class Jobs:
     def _do(self, job: Job) -> None:
         """Gives a job to the worker and stores its messages, until it is over."""
         self.process.send({"kind": job.kind, "request": job.request, "id": job.id})
-        end, stage, begun = time.monotonic() + SECONDS[job.kind], "", time.monotonic()
+        end, stage, begun = time.monotonic() + SECONDS[job.kind], "", time.time()
         while not self._stop:
             message, now = self.process.receive(0.2), time.monotonic()
             if message is not None and "state" in message:
@@ -147,11 +151,14 @@ class Jobs:
                     return self._over(job, "failed", "The worker ended without an answer; perhaps memory ran out.")
             elif "progress" in message:
                 p = message["progress"]
+                clock = time.time()
                 if p["stage"] != stage:
-                    stage, begun = p["stage"], time.monotonic()
-                spent = time.monotonic() - begun
+                    if stage:
+                        job.stages.append((stage, clock - begun))
+                    stage, begun = p["stage"], clock
+                spent = clock - begun
                 left = spent * (p["total"] - p["done"]) / p["done"] if p["done"] and p["total"] else None
-                self._change(job, progress=p | {"left": left}, write=False)
+                self._change(job, progress=p | {"left": left, "begun": begun}, write=False)
             elif "news" in message:
                 if len(job.news) < NEWS:
                     job.news.append(message["news"])
@@ -174,7 +181,7 @@ class Jobs:
     # --- the disk -----------------------------------------------------------------------------------
 
     def _write(self, job: Job) -> None:
-        parts = {k: v for k, v in asdict(job).items() if k not in ("news", "version", "progress")}
+        parts = {k: v for k, v in asdict(job).items() if k not in ("news", "version", "progress", "stages")}
         write_atomic(self.folder / job.id / "job.json", json.dumps(parts))
 
     def _read(self) -> None:

@@ -49,23 +49,31 @@ class PromptRequest(OnModel):
     chat: bool = False
     dtype: Literal["float64", "float32"] = "float64"
     new_tokens: Annotated[int, Field(ge=1, le=64)] = 24
-    strength: Annotated[float, Field(ge=0, le=2)] = 1.0
+    strength: Annotated[float, Field(ge=0, le=1.5)] = 1.0
     fold: Name | None = None
 
 
 class LayerRequest(PromptRequest):
-    """One layer of the same."""
+    """One layer of the same, and one of its context tokens."""
 
     layer: Annotated[int, Field(ge=0, le=500)]
+    token: Annotated[int, Field(ge=0, le=20_000)] = 0
+
+
+class Asked(Request):
+    """A question of the user's own, and what a right answer contains."""
+
+    query: Short
+    answer: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class FoldRequest(OnModel):
-    """A prompt to fold."""
+    """A prompt to fold; the questions are never studied, and decide which facts are known."""
 
     context: Annotated[str, StringConstraints(min_length=1, max_length=60_000)]
     method: Literal["match", "closed", "vector"] = "match"
     calibration: Annotated[int, Field(ge=8, le=256)] = 64
-    questions: bool = True
+    questions: Annotated[list[Asked], Field(max_length=64)] = []
 
 
 class PastTurn(Request):

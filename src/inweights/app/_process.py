@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+PATIENT = {"OMP_WAIT_POLICY": "passive"}
+"""Threads that wait for each other sleep: spinning ones took 60 s in place of 4 s beside other work."""
 
 
 class Process:
@@ -32,8 +36,9 @@ class Process:
             return
         self._messages = queue.Queue()
         command = [sys.executable, "-m", "inweights.app._worker", json.dumps(self.settings)]
+        pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            command, stdin=pipe, stdout=pipe, text=True, encoding="utf-8", env=PATIENT | os.environ
         )
         threading.Thread(target=self._listen, args=(self._process, self._messages), daemon=True).start()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +12,18 @@ from inweights._errors import InputError
 from inweights.app._limits import LayerRequest, PromptRequest
 from inweights.app._worker import Desk, Tell
 from inweights.folding import load_fold
-from inweights.models import Model, Patch, Prompt, generate, generated_verdict, patch, plain, trace, verify
+from inweights.models import (
+    Model,
+    Patch,
+    Prompt,
+    generate,
+    generated_verdict,
+    patch,
+    plain,
+    step_alignment,
+    trace,
+    verify,
+)
 
 ALIGNED = 24
 """Query tokens whose updates are compared with each other, the last ones."""
@@ -48,7 +58,8 @@ def prompt(request: PromptRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
 
 
 def layer(request: LayerRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
-    """The update of one block: its size for each query token, how alike they are, and its spectrum as one change."""
+    """The update of one block: how alike the step of one context token is to those of the others; its size for each
+    query token, how alike these are, and its spectrum as one change."""
     tell.progress("the update of this layer")
     key = _key(request)
     if desk.last.get("patch", ("",))[0] != key:
@@ -57,6 +68,8 @@ def layer(request: LayerRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
     _, asked, made = desk.last["patch"]
     if request.layer >= len(made.blocks):
         raise InputError(f"`layer` is {request.layer}, but the model has {len(made.blocks)}.")
+    if request.token >= asked.folded_tokens:
+        raise InputError(f"`token` is {request.token}, but the context has {asked.folded_tokens}.")
     if desk.last.get("static", ("",))[0] != key:
         desk.last["static"] = (key, patch(asked, "static"))
     static: Patch = desk.last["static"][1]
@@ -76,14 +89,15 @@ def layer(request: LayerRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
         "relative": [float(u.frobenius()) / size for u in updates],
         "alignment": [[float(a.alignment(b)) for b in updates] for a in updates],
         "tokens": texts(model, ids[first:]),
+        "token": request.token,
+        "steps": rounded(step_alignment(asked, request.layer, made=made)[request.token]),
         "spectrum": singular,
         "static": static.report()[request.layer],
     }
 
 
 def _continued(asked: Prompt, request: PromptRequest, tell: Tell, desk: Desk) -> dict[str, Any]:
-    """The four continuations, sent token by token. With a strength other than 1, *patched* is the one change of the
-    weights that is exact for the whole query, times the strength: no patch is exact for a fraction of a context."""
+    """The four continuations, sent token by token; the strength multiplies the updates and the adapter."""
     model, tok = asked.model, asked.model.tokenizer
     ids: dict[str, list[int]] = {}
 
@@ -91,39 +105,19 @@ def _continued(asked: Prompt, request: PromptRequest, tell: Tell, desk: Desk) ->
         ids[who] = [*ids.get(who, [])[:place], token]
         tell.news("text", who=who, text=tok.decode(ids[who]), place=place)
 
-    def wrote(who: str, start: Tensor, positions: Tensor) -> None:
-        plain(model.model, start, positions, request.new_tokens, after=lambda place, token: after(who, place, token))
-
-    tell.progress("continuations", 0, 3)
-    result = generate(asked, request.new_tokens, after=after)
-    verdict = generated_verdict(asked, result)
-    shifted = torch.arange(asked.reduced_ids.shape[1], device=asked.ids.device).unsqueeze(0)
-    with torch.no_grad():
-        if request.strength != 1:
-            scaled = times(patch(asked, "static"), request.strength)
-            ids.pop("patched")
-            with scaled.applied(model):
-                wrote("patched", asked.reduced_ids, asked.reduced_positions)
-        if request.fold is not None:
-            fold = load_fold(desk.root / "folds" / request.fold, model) * request.strength
-            with fold.applied(model):
-                wrote("folded", asked.reduced_ids, shifted)
+    tell.progress("continuations")
+    result = generate(asked, request.new_tokens, strength=request.strength, after=after)
+    verdict = generated_verdict(asked, result) if request.strength == 1 else None
+    if request.fold is not None:
+        shifted = torch.arange(asked.reduced_ids.shape[1], device=asked.ids.device).unsqueeze(0)
+        fold = load_fold(desk.root / "folds" / request.fold, model) * request.strength
+        with torch.no_grad(), fold.applied(model):
+            plain(
+                model.model, asked.reduced_ids, shifted, request.new_tokens,
+                after=lambda place, token: after("folded", place, token),
+            )  # fmt: skip
     final = {who: tok.decode(tokens) for who, tokens in ids.items()}
     return {"texts": final, "matching": result.matching, "verdict": verdict, "strength": request.strength}
-
-
-def times(made: Patch, strength: float) -> Patch:
-    """A patch with every change multiplied by a number."""
-    blocks = tuple(
-        replace(
-            b,
-            read=None if b.read is None else b.read * strength,
-            added={slot: update * strength for slot, update in b.added.items()},
-            moved={name: delta * strength for name, delta in b.moved.items()},
-        )
-        for b in made.blocks
-    )
-    return replace(made, blocks=blocks)
 
 
 def rounded(values: Tensor) -> Any:

@@ -28,6 +28,7 @@ from inweights.app._upload import parsed
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+TOO_LONG = {"string_too_long", "too_long"}
 POLL = 0.05
 """Seconds between two checks of a job that a request waits for."""
 
@@ -104,8 +105,9 @@ def _work(app: FastAPI, jobs: Jobs, settings: ServerSettings) -> None:
         try:
             checked = KINDS[kind].model_validate_json(await call.body())
         except ValidationError as error:
-            malformed = error.errors()[0]["type"] == "json_invalid"
-            raise HTTPException(400 if malformed else 422, sentence(error)) from None
+            kinds = {each["type"] for each in error.errors()}
+            status = 400 if "json_invalid" in kinds else 413 if kinds <= TOO_LONG else 422
+            raise HTTPException(status, sentence(error)) from None
         name = getattr(checked, "model", settings.models[0])
         if name not in settings.models:
             raise HTTPException(422, "This model is not one of those that the server was started with.")

@@ -1,5 +1,5 @@
-"""The page under load: many clients at once on loopback; nothing but 429 is refused, every accepted job finishes, and
-memory does not grow."""
+"""The page: how long the proof of a context takes, and many clients at once on loopback; nothing but 429 is refused,
+every accepted job finishes, and memory does not grow."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ from inweights.bench._measure import Result, Row
 
 TOKEN = "bench-token-of-this-run"
 OVER = ("done", "failed", "cancelled", "interrupted")
+CONTEXT = (
+    "You are a pirate captain. Always answer in rough pirate speech. Your ship is the Sea Wolf. You hate the royal "
+    "navy and love old gold."
+)
+"""30 tokens of SmolLM2."""
+DRAWN = 5.0
+"""Seconds from the request to its map and proof, at most, once the model is loaded."""
 GROWTH = 1.1
 """Memory at the end in terms of that after the first minute, at most."""
 PAUSE = 0.25
@@ -76,6 +83,7 @@ def run(seconds: float = 300.0, clients: int = 50, model: str = "smollm2") -> Re
     with tempfile.TemporaryDirectory() as folder:
         process, port = started(Path(folder), model)
         try:
+            drawn = _drawn(Client(port, Counts()), model)
             end = time.monotonic() + seconds
             threads = [
                 threading.Thread(target=_visits, args=(Client(port, counts), model, i, end)) for i in range(clients)
@@ -92,10 +100,29 @@ def run(seconds: float = 300.0, clients: int = 50, model: str = "smollm2") -> Re
             process.wait(20)
             assert process.stdout is not None
             process.stdout.close()
-    return _result(counts, memory, lost, seconds, clients)
+    return _result(counts, memory, lost, seconds, clients, drawn)
 
 
-def _result(counts: Counts, memory: list[tuple[float, int]], lost: list[str], seconds: float, clients: int) -> Result:
+def _drawn(client: Client, model: str) -> float:
+    """Seconds from a request to the map and the proof of 30 tokens in float32; of two requests the second."""
+    request = {"model": model, "context": CONTEXT, "query": "Hello! My name is", "dtype": "float32", "new_tokens": 1}
+    seconds = 0.0
+    for _ in range(2):
+        begun, seconds = time.perf_counter(), 0.0
+        _, job = client.call("/api/jobs/prompt", request)
+        while job["state"] not in OVER:
+            _, job = client.call(f"/api/jobs/{job['id']}?version={job['version']}&wait=8")
+            if not seconds and any(n["what"] == "proof" for n in job["news"]):
+                seconds = time.perf_counter() - begun
+        if job["state"] != "done":
+            raise InputError(f"The model cannot be measured: {job['error']}")
+    client.connection.close()
+    return seconds
+
+
+def _result(
+    counts: Counts, memory: list[tuple[float, int]], lost: list[str], seconds: float, clients: int, drawn: float
+) -> Result:
     warm = min(60.0, seconds / 2)
     early = max([b for t, b in memory if t <= warm] or [memory[0][1]])
     late = statistics.median([b for t, b in memory if t > 0.8 * seconds] or [memory[-1][1]])
@@ -106,11 +133,13 @@ def _result(counts: Counts, memory: list[tuple[float, int]], lost: list[str], se
     }  # fmt: skip
     return Result(
         setting=f"{clients} clients for {seconds:g} s on loopback; memory of server and worker, rival: after "
-        f"{warm:g} s; 95% of answers within, rival: one second",
+        f"{warm:g} s; 95% of answers within, rival: one second; "
+        "map and proof of 30 tokens in float32 before, rival: five seconds",
         headline="memory",
         rows=(
             Row("memory", late, early, "bytes", goal=1 / GROWTH, beside=beside),
             Row("answer", slow, 1.0, "seconds", goal=1),
+            Row("drawn", drawn, DRAWN, "seconds", goal=1),
         ),
         error=float(len(lost) + len(counts.wrong)),
         tolerance=0.0,

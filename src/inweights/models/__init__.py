@@ -4,6 +4,7 @@ from inweights.models._adapter import Factors as Factors
 from inweights.models._adapter import is_transposed as is_transposed
 from inweights.models._adapter import write_merged as write_merged
 from inweights.models._adapter import write_peft as write_peft
+from inweights.models._alignment import step_alignment as step_alignment
 from inweights.models._anatomy import Anatomy as Anatomy
 from inweights.models._anatomy import anatomy as anatomy
 from inweights.models._block_patch import Goal as Goal

@@ -23,6 +23,9 @@ Each = Callable[[int, int], None]
 """The same for one stream."""
 
 
+_ALONE = "its patched stream does not run beside the prompted one."
+
+
 def _nothing(place: int, token: int) -> None:
     pass
 
@@ -45,13 +48,17 @@ class Generated:
         return sum(a == b for a, b in zip(self.prompted, self.patched, strict=True)) / max(1, len(self.prompted))
 
 
-def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True, after: After = _silent) -> Generated:
+def generate(
+    prompt: Prompt, new_tokens: int = 20, *, cached: bool = True, strength: float = 1.0, after: After = _silent
+) -> Generated:
     """Prompted, bare and patched continuations.
 
     `cached` runs prompted and patched stream side by side over one cache, the updates acting as factors. Otherwise,
     and where a model's blocks do not allow that, everything is recomputed for every token: the whole text before the
     current token is folded, and the plain model runs on that token alone with changed parameters. `after` is called
     with each generated token: its stream, position and id; a repeated position replaces the earlier token.
+    `strength` multiplies every update of the patched stream, block by block: 0 is the bare model, 1 the prompted one,
+    and in between each block closes this share of what is left between the two.
 
     **Example:**
 
@@ -80,7 +87,9 @@ def generate(prompt: Prompt, new_tokens: int = 20, *, cached: bool = True, after
         prompted = plain(net, prompt.ids, everything, new_tokens, steps, by("prompted"))
         bare = plain(net, prompt.reduced_ids, prompt.reduced_positions, new_tokens, steps, by("bare"))
         side_by_side = cached and steps and not twins(model.anatomy, net) and takes_positions(net)
-        patched = patched_cached(prompt, new_tokens, by("patched")) if side_by_side else None
+        patched = patched_cached(prompt, new_tokens, by("patched"), strength) if side_by_side else None
+    if patched is None and strength != 1:
+        raise InputError(f"`strength` is {strength:g}, but for this model only 1 is possible: {_ALONE}")
     if patched is None:
         patched = patched_anew(prompt, new_tokens, by("patched"))
     return Generated(prompted, bare, patched)
@@ -130,7 +139,7 @@ def plain(
     return generated
 
 
-def patched_cached(prompt: Prompt, new_tokens: int, after: Each = _nothing) -> list[int] | None:
+def patched_cached(prompt: Prompt, new_tokens: int, after: Each = _nothing, strength: float = 1.0) -> list[int] | None:
     """Greedy tokens of the patched stream, beside the prompted one in a batch of two.
 
     `None` where that does not work: some models make NaN of rows that see nothing, as the masked tokens of row 1 do.
@@ -148,7 +157,7 @@ def patched_cached(prompt: Prompt, new_tokens: int, after: Each = _nothing) -> l
     generated: list[int] = []
     for _ in range(new_tokens):
         try:
-            with joined(net, prompt.model.anatomy, rows):
+            with joined(net, prompt.model.anatomy, rows, strength):
                 out = net(
                     input_ids=ids,
                     position_ids=positions,

@@ -98,13 +98,7 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False, made:
     keeps = staircase(prompt)
     if leave_one_out:
         keeps = torch.cat([_all_but_one(prompt), keeps[-1:]])
-    why = unpackable(prompt)
-    blocks = prompt.model.anatomy.blocks
-    results: PackedFactors = {}
-    if not why:
-        results, why = _packed_if_right(prompt, keeps, piece, made)
-    if why:
-        results, blocks = one_by_one(prompt, keeps)
+    results, blocks, why = factors(prompt, keeps, piece, made)
     net = prompt.model.model
     steps = {kind: [_steps(u, v, against_last=leave_one_out) for u, v in results[kind]] for kind in ("input", "output")}
     sizes = {"input": [_size(net, [c.name for c in b.inputs]) for b in blocks]}
@@ -126,6 +120,18 @@ def trace(prompt: Prompt, *, piece: int = 64, leave_one_out: bool = False, made:
         time.perf_counter() - start,
         why or "packed",
     )
+
+
+def factors(
+    prompt: Prompt, keeps: Tensor, piece: int = 64, made: Patch | None = None
+) -> tuple[PackedFactors, tuple[Block, ...], str]:
+    """The factors of the updates for every row of `keeps`, the blocks they are of, and why they were not packed."""
+    why = unpackable(prompt)
+    if not why:
+        results, why = _packed_if_right(prompt, keeps, piece, made)
+        if not why:
+            return results, prompt.model.anatomy.blocks, ""
+    return *one_by_one(prompt, keeps), why
 
 
 def _packed_if_right(prompt: Prompt, keeps: Tensor, piece: int, made: Patch | None) -> tuple[PackedFactors, str]:
@@ -200,8 +206,8 @@ def one_by_one(prompt: Prompt, keeps: Tensor) -> tuple[PackedFactors, tuple[Bloc
             each.append([p.at(prompt.asked - 1) for p in patches])
     results: PackedFactors = {"input": [], "output": []}
     for copies in zip(*each, strict=True):
-        for kind, factors in (("input", _input_factors), ("output", _output_factors)):
-            pairs = [factors(net, p) for p in copies]
+        for kind, of in (("input", _input_factors), ("output", _output_factors)):
+            pairs = [of(net, p) for p in copies]
             results[kind].append((torch.stack([u for u, _ in pairs]), torch.stack([v for _, v in pairs])))
     return results, tuple(p.block for p in each[0])
 

@@ -2,7 +2,8 @@
 
 Row 0 reads everything; row 1 reads the same tokens with the folded ones masked. At every block the rank-1 updates are
 computed that make row 1 equal to row 0: from the two rows, and applied to row 1 at once. One cache and one forward
-serve both rows, so that a patched token costs little more than a prompted one.
+serve both rows, so that a patched token costs little more than a prompted one. With a strength, every update is
+multiplied by it and computed from what row 1 has become: 0 is the bare model, 1 the prompted one.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ def twins(anatomy: Anatomy, model: nn.Module) -> str:
 
 
 @contextmanager
-def joined(model: nn.Module, anatomy: Anatomy, rows: slice) -> Iterator[None]:
+def joined(model: nn.Module, anatomy: Anatomy, rows: slice, strength: float = 1.0) -> Iterator[None]:
     """While active, forwards of batch 2 patch row 1 at the positions `rows` of the sequence."""
     why = twins(anatomy, model)
     if why:
         raise InputError(f"The streams of this model cannot run side by side: {why}.")
     with ExitStack() as stack:
         for b in anatomy.blocks:
-            stack.enter_context(_joined(model, b, rows))
+            stack.enter_context(_joined(model, b, rows, strength))
         yield
 
 
-def _joined(model: nn.Module, block: Block, rows: slice) -> AbstractContextManager[None]:
+def _joined(model: nn.Module, block: Block, rows: slice, strength: float) -> AbstractContextManager[None]:
     inner: dict[str, Tensor] = {}
 
     def read(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> Tensor:
         # ΔW = (W Δz) zᵀ/‖z‖², and W Δz is the difference of the outputs of the matrix in the two rows.
         z = args[0][1, rows]
         out = out.clone()
-        out[1, rows] += (out[0, rows] - out[1, rows]) * (pseudoinverse(z) * z).sum(-1, keepdim=True)
+        out[1, rows] += (out[0, rows] - out[1, rows]) * (strength * (pseudoinverse(z) * z).sum(-1, keepdim=True))
         return out
 
     def last(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -57,7 +58,7 @@ def _joined(model: nn.Module, block: Block, rows: slice) -> AbstractContextManag
 
     def output(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         y, h = hidden(out).clone(), inner["h"]
-        y[1, rows] += (y[0, rows] - y[1, rows]) * (pseudoinverse(h) * h).sum(-1, keepdim=True)
+        y[1, rows] += (y[0, rows] - y[1, rows]) * (strength * (pseudoinverse(h) * h).sum(-1, keepdim=True))
         return with_hidden(out, y)
 
     readers = [(owner(model, c.name), read) for c in block.inputs]

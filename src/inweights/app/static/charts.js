@@ -18,19 +18,32 @@ function frame(label, height = H) {
   return made;
 }
 
+// Round numbers within a range: steps of 1, 2 or 5; for a logarithmic axis powers of ten, with 2 and 5 where there are few.
+function ticks(low, high, log) {
+  if (log) {
+    const within = (factors) => {
+      const all = [];
+      for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e++) all.push(...factors.map((f) => f * 10 ** e));
+      return all.filter((v) => v >= low && v <= high);
+    };
+    const tens = within([1]), some = tens.length > 1 ? tens : within([1, 2, 5]);
+    return some.length < 2 ? [low, high] : some.filter((_, i) => i % Math.ceil(some.length / 6) === 0);
+  }
+  const rough = (high - low) / 4 || 1, ten = 10 ** Math.floor(Math.log10(rough)), step = ten * [1, 2, 5, 10].find((f) => f * ten >= rough * 0.8);
+  return Array.from({ length: 9 }, (_, i) => (Math.ceil(low / step - 1e-9) + i) * step).filter((v) => v <= high + 1e-9 * step);
+}
+
 function axes(home, { x, y, xName, yName, log = false, whole = false, counted = true, by = 1 }) {
   const px = (v) => M.left + ((v - x[0]) / (x[1] - x[0] || 1)) * (W - M.left - M.right);
   const f = log ? (v) => Math.log10(Math.max(v, y[0])) : (v) => v;
   const py = (v) => H - M.bottom - ((f(v) - f(y[0])) / (f(y[1]) - f(y[0]) || 1)) * (H - M.top - M.bottom);
   home.append(svg("path", { class: "axis", fill: "none", d: `M${M.left} ${M.top}V${H - M.bottom}H${W - M.right}` }));
-  for (let i = 0; i <= 4; i++) {
-    const v = log ? 10 ** (f(y[0]) + (i / 4) * (f(y[1]) - f(y[0]))) : y[0] + (i / 4) * (y[1] - y[0]);
+  for (const v of ticks(y[0], y[1], log)) {
     home.append(svg("line", { class: "grid", x1: M.left, x2: W - M.right, y1: py(v), y2: py(v) }));
     home.append(svg("text", { x: M.left - 6, y: py(v) + 4, "text-anchor": "end" }, number(v, 2)));
-    if (!counted) continue;
-    const h = whole ? Math.round(x[0] + (i / 4) * (x[1] - x[0])) : x[0] + (i / 4) * (x[1] - x[0]);
-    home.append(svg("text", { x: px(h), y: H - M.bottom + 14, "text-anchor": "middle" }, number(h * by, whole ? 4 : 2)));
   }
+  const across = ticks(x[0] * by, x[1] * by).filter((h) => !whole || Number.isInteger(h));
+  for (const h of counted ? across : []) home.append(svg("text", { x: px(h / by), y: H - M.bottom + 14, "text-anchor": "middle" }, number(h, whole ? 4 : 2)));
   home.append(svg("text", { x: (W + M.left) / 2, y: H - 4, "text-anchor": "middle" }, xName));
   home.append(svg("text", { x: 2, y: 8 }, yName));
   return { px, py };
@@ -59,17 +72,17 @@ export function lines({ label, series, xName = "", yName = "", log = false, upto
   return home;
 }
 
-export function bars({ label, values, names, yName = "", xName = "", log = false }) {
-  const home = frame(label), kept = values.filter((v) => v > 0);
-  const high = Math.max(...values, 1e-12), low = log ? Math.max(Math.min(...kept, high), high * 1e-8) / 2 : 0;
-  const { px, py } = axes(home, { x: [0, values.length], y: [low, high], yName, xName, log, counted: false });
+// Bars from zero up and down; the one of number `marked` has another colour.
+export function bars({ label, values, names, xName = "", marked = -1 }) {
+  const home = frame(label), high = Math.max(...values, 1e-12), low = Math.min(...values, 0);
+  const { px, py } = axes(home, { x: [0, values.length], y: [low, high], xName, counted: false });
   const wide = Math.max(1, (px(1) - px(0)) * 0.7);
   values.forEach((v, i) => {
-    const bar = svg("rect", { x: px(i + 0.5) - wide / 2, width: wide, y: py(v), height: Math.max(0, H - M.bottom - py(v)), fill: HUES[0] });
+    const bar = svg("rect", { x: px(i + 0.5) - wide / 2, width: wide, y: py(Math.max(v, 0)), height: Math.abs(py(0) - py(v)), fill: HUES[i === marked ? 1 : 0] });
     bar.append(svg("title", {}, `${names?.[i] ?? i + 1}: ${number(v)}`));
     home.append(bar);
     // Names as far as they have room; the others are in the titles.
-    if (names && (values.length <= 12 || i % Math.ceil(values.length / 12) === 0)) home.append(svg("text", { x: px(i + 0.5), y: H - M.bottom + 14, "text-anchor": "middle" }, names[i].slice(0, 7)));
+    if (names && i % Math.ceil(values.length / 8) === 0) home.append(svg("text", { x: px(i + 0.5), y: H - M.bottom + 14, "text-anchor": "middle" }, names[i].slice(0, 7)));
   });
   return home;
 }
@@ -99,7 +112,7 @@ export function trials({ label, groups }) {
   const low = Math.log10(Math.min(...all)) - 0.3, high = Math.log10(Math.max(...all)) + 0.3, bottom = 34 * groups.length + 4;
   const px = (v) => 90 + ((Math.log10(Math.max(Math.abs(v), 10 ** low)) - low) / (high - low)) * (W - 110);
   home.append(svg("line", { class: "axis", x1: 90, x2: W - 20, y1: bottom, y2: bottom }));
-  for (let i = 0; i <= 4; i++) { const e = low + (i / 4) * (high - low); home.append(svg("text", { x: 90 + (i / 4) * (W - 110), y: bottom + 16, "text-anchor": "middle" }, number(10 ** e, 2))); }
+  for (const v of ticks(10 ** low, 10 ** high, true)) home.append(svg("text", { x: px(v), y: bottom + 16, "text-anchor": "middle" }, number(v, 2)));
   groups.forEach((g, i) => {
     home.append(svg("text", { x: 0, y: 22 + 34 * i }, g.name));
     for (const v of g.values) home.append(svg("circle", { cx: px(v), cy: 18 + 34 * i, r: 5, fill: g.colour, "fill-opacity": 0.75 }));

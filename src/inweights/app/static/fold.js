@@ -4,9 +4,11 @@ import { OVER, call, cancel, follow, result, runner, submit } from "./api.js";
 
 const WHO = ["prompted", "bare", "folded"];
 const READ = { prompted: "the whole prompt", window: "the passage with the answer", retrieved: "passages retrieved by BM25", bare: "nothing", folded: "the fold", random: "control: random updates of equal norms" };
+// As the library names them, in their order; a prompt that states no facts has fewer.
+const STAGES = ["loading the model", "studying the prompt", "queries", "answers", "fitting the adapter", "fitting the facts", "measuring on hand-written questions", "measuring in conversations", "looking at unrelated text", "answering with passages and without", "answering with the fold"];
 let shownId = null, history = null, runChat;
 const NOTHING = { pieces: [], questions: [], written: [], queries: [] };
-let study = NOTHING;
+let study = NOTHING, ticking = null;
 
 async function list() {
   const folds = await call("/api/folds").catch(() => []);
@@ -18,6 +20,7 @@ async function list() {
 
 function showProgress(view) {
   const p = view.progress ?? {}, home = $("fold-progress");
+  clearInterval(ticking);
   if (OVER.includes(view.state)) {
     fill(home, view.state === "done" ? null : el("p", { class: "bad" }, view.error || view.state));
     return;
@@ -25,11 +28,21 @@ function showProgress(view) {
   const bar = el("progress", { max: p.total || 1, "aria-label": "Progress of this stage" });
   if (p.total) bar.value = p.done;
   else bar.removeAttribute("value");
-  const left = p.left == null ? "" : `, about ${clock(p.left)} left in this stage`;
+  const spent = el("span", {}), seen = performance.now();
+  const tick = () => {
+    const since = (performance.now() - seen) / 1000, left = p.left > since ? `, about ${clock(p.left - since)} left in this stage` : "";
+    spent.textContent = p.stage ? `${left || `, for ${clock((p.spent ?? 0) + since)} so far`}` : "";
+  };
+  tick();
+  ticking = setInterval(tick, 1000);
+  const past = view.stages.map(([name, seconds]) => el("li", {}, `✓ ${name} `, el("span", { class: "tip" }, clock(seconds))));
+  const begun = (s) => p.stage === s || view.stages.some(([name]) => name === s);
+  const next = STAGES.slice(STAGES.findLastIndex(begun) + 1);
   fill(home,
+    past.length ? el("ol", { class: "plain stages", "aria-label": "Stages that are over" }, ...past) : null,
     view.resumed ? el("p", { class: "hint", id: "fold-resumed" }, "The server was stopped during this fold; it was resumed.") : null,
-    el("p", {}, view.state === "queued" ? "Waiting for the worker …" : `${p.stage ?? "starting"}${p.total ? `: ${p.done} of ${p.total}` : ""}${left}`),
-    bar, el("button", { type: "button", onclick: () => cancel(view.id).catch(() => {}) }, "Cancel this fold"));
+    el("p", {}, view.state === "queued" ? "Waiting for the worker …" : `${p.stage ?? "starting"}${p.total ? `: ${p.done} of ${p.total}` : ""}`, spent),
+    bar, next.length && view.state !== "queued" ? el("p", { class: "hint", id: "fold-next" }, `Still to come: ${next.join(", ")}.`) : null, el("button", { type: "button", onclick: () => cancel(view.id).catch(() => {}) }, "Cancel this fold"));
 }
 
 function showPieces() {
@@ -62,7 +75,7 @@ function turns(f) {
 function known(each, reference) {
   const sign = (score) => (score === 1 ? "✓ right" : score === 0 ? "✗ wrong" : number(score, 2));
   const rows = [...each].sort((a, b) => a.folded - b.folded).map((e) => [e.question, e.value, sign(e.reference), sign(e.folded)]);
-  return el("details", { id: "fold-facts" }, el("summary", {}, `${each.filter((e) => e.folded > 0).length} of ${each.length} are answered by the fold: each of them`),
+  return el("details", { id: "fold-facts", open: each.length < 20 }, el("summary", {}, `${each.filter((e) => e.folded > 0).length} of ${each.length} are answered by the fold: each of them`),
     table(["question", "value", reference, "folded"], rows, "Facts that the fold does not know come first"));
 }
 
@@ -83,7 +96,7 @@ function showReport(id, r) {
     side ? facts([["KL a token, folded", number(side.kl_folded)], ["the prompt itself", number(side.kl_prompted)], ["perplexity", `${number(side.perplexity_base)} → ${number(side.perplexity_folded)}`]]) : null,
     saved ? el("p", { class: "hint" }, `Saved at every request: ${saved.tokens} prompt tokens, ${(saved.kv_bytes / 2 ** 20).toFixed(1)} MiB of keys and values.`) : null,
     shown.length ? el("h3", {}, "Answers side by side") : null,
-    ...shown.map((s) => el("details", {}, el("summary", {}, s.question), facts(WHO.filter((w) => w in s).map((w) => [w, s[w]])))));
+    ...shown.map((s) => el("details", { open: shown.length < 4 }, el("summary", {}, s.question), facts(WHO.filter((w) => w in s).map((w) => [w, s[w]])))));
   study = { ...study, pieces: r.pieces, questions: r.questions, written: [] };
   showPieces();
 }
@@ -148,10 +161,19 @@ async function read(file) {
   }
 }
 
+// The user's own questions: a line each, the answer behind the last bar.
+function asked() {
+  const lines = $("fold-questions").value.split("\n").map((line) => line.trim()).filter(Boolean);
+  const read = lines.map((line) => line.match(/^(.*\S)\s*\|\s*([^|]+)$/));
+  const wrong = lines.find((_, i) => !read[i]);
+  if (wrong) throw new Error(`“${wrong}” has no answer: write the question, a bar (|) and the answer.`);
+  return read.map(([, query, answer]) => ({ query, answer: answer.trim() }));
+}
+
 async function go(event) {
   event.preventDefault();
-  const request = { model: $("model").value, context: $("fold-context").value, method: $("fold-method").value, calibration: Number($("fold-calibration").value) };
   try {
+    const request = { model: $("model").value, context: $("fold-context").value, method: $("fold-method").value, calibration: Number($("fold-calibration").value), questions: asked() };
     const { id } = await submit("fold", request);
     $("fold-status").textContent = "";
     $("fold-status").classList.remove("bad");

@@ -2,7 +2,7 @@
 import { el, number } from "./dom.js";
 import { css, scale, token } from "./colours.js";
 
-const CELL = 20, WIDEST = 48, LEFT = 34, BOTTOM = 84;
+const CELL = 20, WIDEST = 48, LEFT = 34, FONT = "11px system-ui, sans-serif";
 
 export class Heat {
   // `onPick(layer, token)` is called on a click, or on Enter.
@@ -13,14 +13,18 @@ export class Heat {
     this.space = el("div", { class: "heat-space" });
     this.scroller = el("div", { class: "heat-scroll", tabindex: "0", role: "group", "aria-label": "Heat-map: arrow keys move, Enter opens the layer" }, this.canvas, this.space);
     this.note = el("p", { class: "heat-note", role: "status" });
+    this.tip = el("div", { class: "heat-tip", "aria-hidden": "true", hidden: true });
     this.key = el("canvas", { width: "160", height: "12", "aria-hidden": "true" });
     this.ends = [el("span"), el("span")];
-    home.replaceChildren(el("div", { class: "heat" }, this.scroller, this.note, el("p", { class: "legend" }, this.ends[0], this.key, this.ends[1])));
+    this.legend = el("p", { class: "legend" }, this.ends[0], this.key, this.ends[1]);
+    this.all = el("div", { class: "heat", hidden: true }, this.scroller, this.tip, this.note, this.legend);
+    home.replaceChildren(this.all);
     const again = () => { cancelAnimationFrame(this.frame); this.frame = requestAnimationFrame(() => this.draw()); };
     this.scroller.addEventListener("scroll", again, { passive: true });
     new ResizeObserver(again).observe(this.scroller);
     document.addEventListener("theme", again);
-    this.canvas.addEventListener("pointermove", (e) => this.move(this.cell(e)));
+    this.canvas.addEventListener("pointermove", (e) => { const c = this.cell(e); this.move(c); this.point(c, e); });
+    this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
     this.canvas.addEventListener("click", (e) => { const c = this.cell(e); if (c) { this.move(c); this.onPick(c[0], c[1]); } });
     this.scroller.addEventListener("keydown", (e) => this.press(e));
   }
@@ -28,7 +32,11 @@ export class Heat {
   // `values[layer][token]`, shown on a logarithmic scale.
   set(tokens, values) {
     Object.assign(this, { tokens, values, at: null });
-    this.note.textContent = "Rows are layers, columns are tokens. Point at a cell for its value, click it for its layer.";
+    this.note.textContent = "";
+    this.all.hidden = false;
+    const measure = this.canvas.getContext("2d");
+    measure.font = FONT;
+    this.bottom = 16 + Math.max(...tokens.map((t) => measure.measureText(shown(t)).width));
     const all = values.flat().filter((v) => v > 0);
     this.high = Math.log(Math.max(...all, 1e-30));
     this.low = Math.max(Math.log(Math.min(...all, Infinity)), this.high - 9);
@@ -44,7 +52,7 @@ export class Heat {
   draw() {
     if (!this.values) return;
     const ratio = devicePixelRatio || 1, rows = this.values.length;
-    const width = this.scroller.clientWidth, height = rows * CELL + BOTTOM;
+    const width = this.scroller.clientWidth, height = rows * CELL + this.bottom;
     if (!width) return;
     const wide = this.wide = Math.max(CELL, Math.min(WIDEST, Math.floor((width - LEFT) / this.tokens.length))); // few tokens fill the width
     this.space.style.width = `${LEFT + this.tokens.length * wide}px`;
@@ -59,7 +67,7 @@ export class Heat {
     pen.fillStyle = token("--card");
     pen.fillRect(0, 0, width, height);
     const first = Math.floor(x0 / wide), last = Math.min(this.tokens.length, Math.ceil((x0 + width - LEFT) / wide) + 1);
-    pen.font = "11px system-ui, sans-serif";
+    pen.font = FONT;
     for (let t = first; t < last; t++) {
       const x = LEFT + t * wide - x0;
       for (let layer = 0; layer < rows; layer++) {
@@ -99,6 +107,17 @@ export class Heat {
     const [layer, t] = cell;
     this.note.textContent = `layer ${layer}, token ${t + 1} “${shown(this.tokens[t])}”: ${number(this.values[layer][t])}`;
     this.draw();
+  }
+
+  // The value beside the pointer, on the side that has room.
+  point(cell, event) {
+    this.tip.hidden = !cell;
+    if (!cell) return;
+    this.tip.textContent = this.note.textContent;
+    const box = this.all.getBoundingClientRect(), x = event.clientX - box.left;
+    const left = x > box.width / 2 ? x - this.tip.offsetWidth - 12 : x + 12;
+    this.tip.style.left = `${Math.max(0, left)}px`;
+    this.tip.style.top = `${event.clientY - box.top + 14}px`;
   }
 
   press(event) {

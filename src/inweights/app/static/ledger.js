@@ -54,8 +54,8 @@ export async function start() {
   let known;
   try { known = await call("/api/ledger"); } catch (error) { $("ledger-counts").textContent = error.message; return; }
   claims = known.claims;
-  const words = [...new Set(Object.values(known.counts).flatMap((c) => Object.keys(c)))];
-  fill($("ledger-counts"), el("h2", {}, "Verdicts by stratum"), table(["stratum", ...words], Object.entries(known.counts).map(([s, c]) => [s, ...words.map((w) => c[w] ?? "")])));
+  const uncounted = claims.filter((c) => c.uncounted), words = [...new Set(Object.values(known.counts).flatMap((c) => Object.keys(c)))];
+  fill($("ledger-counts"), el("h2", {}, "Verdicts by stratum"), table(["stratum", ...words], Object.entries(known.counts).map(([s, c]) => [s, ...words.map((w) => c[w] ?? "")])), uncounted.length ? el("p", { class: "hint" }, `${uncounted.length} more are listed below but not counted; each says why.`) : null);
   const options = { paper: claims.map((c) => c.paper), stratum: claims.map((c) => c.stratum), verdict: claims.map((c) => c.last?.verdict ?? "none") };
   for (const [name, values] of Object.entries(options)) fill($(`ledger-${name}`), el("option", { value: "" }, "all"), ...[...new Set(values)].map((v) => el("option", { value: v }, v.slice(0, 60))));
   $("ledger-filter").addEventListener("input", show);

@@ -45,23 +45,23 @@ function moved(result) {
   const size = result.heat.totals.reduce((s, row) => s + row.at(-1), 0) / result.heat.totals.length;
   const now = { size, text: result.texts.texts.patched, first: result.heat.tokens.join("") };
   const t = result.texts;
-  const parts = [t.strength === 1 ? `${percent(t.matching)} of the generated tokens are equal, prompted and patched (${t.verdict}).` : `Strength ${t.strength}: the change that is exact for the whole query, times the strength.`,
+  const parts = [`${percent(t.matching)} of the generated tokens are equal, prompted and patched${t.verdict ? ` (${t.verdict})` : `, at strength ${t.strength}: every block's change times ${t.strength}`}.`,
     `Mean ‖ΔW‖/‖W‖ over layers: ${number(size)}.`];
   if (last && last.first !== now.first) parts.push(`Before this change of the context: ${number(last.size)}; the patched answer ${last.text === now.text ? "is the same" : "has changed"}.`);
   last = now;
   $("prompt-match").textContent = parts.join(" ");
 }
 
-async function openLayer(layer) {
+async function openLayer(layer, token) {
   const card = $("layer-card");
   card.hidden = false;
   $("layer-title").textContent = `Layer ${layer}`;
   const status = el("p", { role: "status" });
   fill($("prompt-layer"), status);
   runLayer = runner(status);
-  const r = await runLayer("layer", { ...(drawn ?? request()), layer });
+  const r = await runLayer("layer", { ...(drawn ?? request()), layer, token });
   if (!r) return;
-  const names = r.tokens.map(shown), singular = Object.entries(r.spectrum);
+  const names = r.tokens.map(shown), read = heat.tokens.map(shown), singular = Object.entries(r.spectrum);
   fill($("prompt-layer"),
     facts([
       ["matrix", r.matrix], ["‖ΔW‖ of the last query token", el("span", { id: "layer-norm", "data-value": r.norm }, number(r.norm))],
@@ -70,6 +70,9 @@ async function openLayer(layer) {
       ["one change for the whole query", `rank ${r.static.rank}, ${r.static.exact ? "exact" : "not exact"}, condition ${number(r.static.condition)}`],
     ]),
     el("div", { class: "pair" },
+      el("div", {}, el("h3", {}, `Alignment of the step of token ${token + 1} “${read[token]}” with those of the other context tokens (cosine)`),
+        bars({ label: "Cosine of the step of this context token with that of each other one", values: r.steps, names: read, xName: "context token", marked: token }),
+        el("p", { class: "hint" }, "1: moves the weights of this layer in the same direction. 0: has nothing to do with it. −1: undoes it.")),
       el("div", {}, el("h3", {}, "‖ΔW‖/‖W‖ of each query token"), bars({ label: "Size of the update of each query token", values: r.relative, names, xName: "query token" })),
       el("div", {}, el("h3", {}, "Alignment of the updates of query tokens (cosine)"), matrix({ label: "Cosines between the updates of query tokens", values: r.alignment, names }), el("p", { class: "hint" }, "Dark: 0, orthogonal. Yellow: ±1, parallel. Numbers on pointing.")),
       el("div", {}, el("h3", {}, "Spectrum of the one change for the whole query"),
