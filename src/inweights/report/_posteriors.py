@@ -22,8 +22,8 @@ REFERENCE = "reuter-reference"
 INTRO = (
     "Distances of samples from those of the posterior: the accuracy of a classifier that tells them apart (C2ST, 0.5 "
     "if it cannot), the squared maximum mean discrepancy (MMD) and Wasserstein's distance (W2). Means over trials, "
-    "with the least and the largest one. References are samples of NUTS for the linear regression, where it is not itself "
-    "compared, and otherwise exact ones on a grid; the last row is what two sets of exact samples differ by. No "
+    "with the least and the largest one. References are samples of NUTS for the linear regression, where it is not "
+    "itself compared, and otherwise exact ones on a grid; the last row is what two sets of exact samples differ by. No "
     "verdict depends on this table; the claims that it is from state their settings."
 )
 
