@@ -118,8 +118,8 @@ def diagnosed(chains: Tensor) -> tuple[float, float]:
     """The largest R-hat and the smallest effective sample size of variables `(chains, draws, …)`."""
     from numpyro.diagnostics import summary
 
-    found: Any = summary({"z": chains.numpy()})["z"]
-    return float(found["r_hat"].max()), float(found["n_eff"].min())
+    diagnostics: Any = summary({"z": chains.numpy()})["z"]
+    return float(diagnostics["r_hat"].max()), float(diagnostics["n_eff"].min())
 
 
 def checked(trial: Trial, rhat: float, ess: float) -> None:

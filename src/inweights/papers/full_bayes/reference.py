@@ -27,7 +27,7 @@ OTHER = 1000
 """What is added to the seed of a trial for a second set of exact samples."""
 
 
-def told_apart(one: Tensor, other: Tensor, seed: int) -> float:
+def accuracy(one: Tensor, other: Tensor, seed: int) -> float:
     """C2ST, a mean over data sets."""
     return fmean(c2st(a, b, seed) for a, b in zip(one, other, strict=True))
 
@@ -65,10 +65,10 @@ def reference(trial: Trial) -> Measurement:
         nuts = by_nuts(trial, scenario, data, SAMPLES)
         with torch.enable_grad():
             normal = variational(scenario, data, start, diagonal=True, seed=trial.seed)
-        own, other = (told_apart(nuts.samples, gold, trial.seed) for gold in (exact, exact.roll(1, 0)))
+        own, other = (accuracy(nuts.samples, gold, trial.seed) for gold in (exact, exact.roll(1, 0)))
         values[name] = own, other
-        rivals[name] = told_apart(samples(normal, SAMPLES, trial.seed), exact, trial.seed)
-        exact_ones.append((told_apart(again, exact, trial.seed), told_apart(again, exact.roll(1, 0), trial.seed)))
+        rivals[name] = accuracy(samples(normal, SAMPLES, trial.seed), exact, trial.seed)
+        exact_ones.append((accuracy(again, exact, trial.seed), accuracy(again, exact.roll(1, 0), trial.seed)))
         reported |= {f"R-hat, {name}": nuts.rhat, f"ESS, {name}": nuts.ess}
         reported |= {f"C2ST, NUTS, {name}": own, f"C2ST, exact, {name}": exact_ones[-1][0]}
         for who, drawn in (("NUTS", nuts.samples), ("exact", again)):
