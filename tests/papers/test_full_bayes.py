@@ -15,7 +15,7 @@ from inweights.ledger._judge import Judged
 from inweights.ledger._trial import NotHereError, UnmetError
 from inweights.papers.full_bayes import _distances as distances
 from inweights.papers.full_bayes import _normal as normal
-from inweights.papers.full_bayes import _nuts, claims
+from inweights.papers.full_bayes import _nuts, claims, reference
 from inweights.papers.full_bayes._scenarios import Factors, Mixture, Regression, Scenario, on_grid
 
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
@@ -156,21 +156,40 @@ def test_without_numpyro_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(("rhat", "ess", "wrong"), [(1.2, 900.0, "R-hat is 1.2"), (1.0, 50.0, "50 independent")])
 def test_chains_that_disagree_stop_the_trial(rhat: float, ess: float, wrong: str) -> None:
-    _nuts.checked(Trial(0), {"w": (1.01, 900.0)})
+    _nuts.checked(Trial(0), 1.01, 900.0)
     with pytest.raises(UnmetError, match=wrong):
-        _nuts.checked(Trial(0), {"w": (1.0, 900.0), "variance": (rhat, ess)})
+        _nuts.checked(Trial(0), rhat, ess)
 
 
-def test_nuts_agrees_with_the_grid() -> None:
-    """Where NumPyro is installed."""
+@pytest.mark.parametrize("name", reference.CASES)
+def test_nuts_agrees_with_the_grid(name: str) -> None:
+    """Where NumPyro is installed: 300 samples, a C2ST below 0.62; above 0.7 if they are shifted."""
     pytest.importorskip("numpyro")
-    _, data = Regression().sample(Trial(0).draw(2))
-    drawn = _nuts.regression(Trial(0), data, 300)
+    scenario, reach, cells = reference.CASES[name]
+    _, data = scenario.sample(Trial(0).draw(2))
+    drawn = _nuts.by_nuts(Trial(0), scenario, data, 300).samples
     generator = torch.Generator().manual_seed(0)
     for own, samples in zip(data, drawn, strict=True):
-        exact = on_grid(Regression(), own, 300, generator, 5.0, 80)
+        exact = on_grid(scenario, own, 300, generator, reach, cells)
         assert distances.c2st(samples, exact) < 0.62
-        assert distances.c2st(samples + 0.5, exact) > 0.7
+        assert distances.c2st(samples + 0.8, exact) > 0.7
+
+
+@pytest.mark.parametrize(("shift", "wanted"), [(0.0, Verdict.PASS), (1.0, Verdict.FAIL)])
+def test_a_reference_that_is_exact_or_shifted(
+    shift: float, wanted: Verdict, verdict: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples from a grid in place of NUTS, for the mixture alone."""
+    cases = dict.fromkeys(("glm", "factor", "mixture"), (Mixture(), 12.0, 120))
+
+    def by_nuts(trial: Trial, scenario: Scenario, data: Tensor, count: int) -> _nuts.Sampled:
+        return _nuts.Sampled(claims.grid(scenario, 12.0, 120)(Trial(99), data) + shift, 1.0, 900.0)
+
+    monkeypatch.setattr(reference, "CASES", cases)
+    monkeypatch.setattr(reference, "by_nuts", by_nuts)
+    monkeypatch.setattr(reference, "available", lambda: None)
+    result, judged = verdict("reuter-reference", 3)
+    assert result is wanted, judged
 
 
 def test_labels_and_latents_belong_together() -> None:

@@ -15,6 +15,7 @@ from inweights.ledger import Trial, Verdict
 from inweights.ledger._judge import Judged
 from inweights.papers._descent import Descent, best_descent, prompts
 from inweights.papers.notes import depth, mesa, outputs, recognition
+from inweights.papers.task_diversity import pretrained
 
 Maker = Callable[[Trial], object]
 Stand = Callable[[Mapping[str, Maker]], None]
@@ -199,6 +200,33 @@ def test_learning_and_recognition_in_the_lab(stand_in: Stand, verdict: Judge) ->
     for wrong in (Zero(), DiscreteMMSE(pool=pool.weights(), noise=0.5)):
         stand_in({"depth-8": lambda _, wrong=wrong: wrong})  # type: ignore[misc]
         assert verdict("note-lab-labels")[0] is Verdict.FAIL
+
+
+class Nearly(Predictor):
+    """A predictor that is a bit off, as a model is."""
+
+    def __init__(self, exact: Predictor) -> None:
+        self.exact = exact
+
+    def predict_prefixes(self, xs: Tensor, ys: Tensor, queries: Tensor | None = None) -> Tensor:
+        return self.exact.predict_prefixes(xs, ys, queries) + 0.05 * torch.sin(1e3 * xs.sum(-1))
+
+
+def test_few_tasks_are_recognised_and_many_learned(verdict: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dMMSE and ridge regression in the place of decoders; the wrong way round, and one that predicts 0."""
+
+    def instead(few: Predictor | None, many: Predictor | None) -> Verdict:
+        def both(trial: Trial) -> dict[str, Predictor]:
+            pool = pretrained.pool(trial, fresh=False)
+            known = DiscreteMMSE(pool=pool.weights(), noise=pool.noise)
+            return {"few": Nearly(few or known), "many": Nearly(many or known)}
+
+        monkeypatch.setattr(pretrained, "both", both)
+        return verdict("note-two-views", 5)[0]
+
+    assert instead(None, pretrained.RIDGE) in (Verdict.PASS, Verdict.HOLDS_NOT_DIAGNOSTIC)
+    assert instead(pretrained.RIDGE, None) is Verdict.INCONCLUSIVE  # the controls do what the values should
+    assert instead(Zero(), Zero()) not in (Verdict.PASS, Verdict.HOLDS_NOT_DIAGNOSTIC)
 
 
 # --- several outputs ----------------------------------------------------------------------------------------------

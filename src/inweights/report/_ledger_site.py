@@ -28,6 +28,7 @@ from inweights.report._claims import counted, measured
 from inweights.report._ledger_changes import changes
 from inweights.report._ledger_claim import claim_page
 from inweights.report._ledger_html import cells, document, table
+from inweights.report._posteriors import posteriors
 
 INTRO = (
     "Each claim is a sentence of a paper as a program. A negative control, the same measurement where the sentence is "
@@ -72,7 +73,7 @@ def write_site(docs: Path) -> None:
         (docs / "ledger").mkdir(exist_ok=True)
         write_atomic(docs / "ledger" / name, text)
     for path in (docs / "ledger").glob("*.html"):
-        if path.stem not in ("index", "changes") and path.stem not in CLAIMS:
+        if path.stem not in ("index", "changes", "posteriors") and path.stem not in CLAIMS:
             path.unlink()
 
 
@@ -86,6 +87,7 @@ def site(docs: Path) -> dict[str, str]:
     path = docs / "registration" / "responses.toml"
     answers = read_toml(path, "The file", limit=CONFIG_LIMIT) if path.is_file() else {}
     pages = {"index.html": _index(entries, known), "changes.html": changes(entries, history, docs / "registration")}
+    pages["posteriors.html"] = posteriors(entries)
     for id, entry in entries.items():
         data = docs / "claims" / f"{id}.csv"
         pages[f"{id}.html"] = claim_page(entry, known[id], history.get(id, []), answers.get(id, {}), data)
@@ -138,6 +140,8 @@ def _index(entries: Mapping[str, Entry], known: Mapping[str, Facts]) -> str:
         table(header, rows, name="claims"),
         '<p><a href="changes.html">All changes of criteria and programs</a>, with the verdicts before them, and what '
         "had been seen before which criterion, from the history of commits</p>",
+        '<p><a href="posteriors.html">Samplers of posteriors</a>: NUTS, a flow in context, variational inference and '
+        "Laplace's method by three distances</p>",
         f"<h2>How an author can respond</h2><p>{escape(RESPOND)}</p>",
         "<h2>How to cite</h2><p>CITATION.cff in the root of the repository has the citation of this software; cite the "
         "commit and the hash of a claim's registration, which are on its page, for a verdict.</p>",

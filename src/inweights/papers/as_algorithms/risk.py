@@ -71,7 +71,7 @@ def excess(trial: Trial, tasks: int, length: int, *, different: int | None = Non
     return sum(results) / len(results)
 
 
-@claim("li-multitask", LI, "Theorem 3.5", cost=(12, 80))
+@claim("li-multitask", LI, "Theorem 3.5", cost=(24, 180))
 def multitask(trial: Trial) -> Measurement:
     """The excess multi-task risk of in-context learning falls as 1/√(n T) with the number T of training tasks and the
     length n of their sequences: as the rate of an upper bound.
@@ -150,7 +150,7 @@ def between(logs: Tensor) -> float:
     return ((logs - logs.mean(0, keepdim=True)).square().sum() / total).item()
 
 
-@claim("li-collapse", LI, "Section 5, Figure on transfer risk", cost=(9, 100))
+@claim("li-collapse", LI, "Section 5, Figure on transfer risk", cost=(18, 160))
 def collapse(trial: Trial) -> Measurement:
     """The transfer risks of all dimensions d collapse to one curve if they are plotted against n/d and T/d².
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from inweights.ledger import Measurement, Plot, Trial, claim
 from inweights.papers._bounded import Bounded, bounded, change, count, opposite, orthogonal, slope, unit_tokens
@@ -39,17 +40,22 @@ def on_random(trial: Trial) -> Tensor:
     return torch.cat(results)
 
 
+def averaging(random: torch.Generator, batch: int, layers: int, gamma: float) -> Bounded:
+    """Transformers whose layers pass averages of tokens on: ‖W‖ = Γ/2, and V and M are the identity."""
+    same = torch.eye(WIDTH, dtype=torch.float64).expand(layers, batch, -1, -1)
+    return Bounded(gamma / 2 * orthogonal(random, layers, batch, WIDTH, WIDTH), same, same)
+
+
 def on_chosen(trial: Trial) -> Tensor:
     """The same for prompts of equal tokens, of which those of one example become their opposites, and for layers that
-    average: V and M are the identity, and W is as small as Γ allows."""
+    average, with a W as small as Γ allows."""
     random, results = trial.generator(), []
     for m in LENGTHS:
         tokens = torch.zeros(1, 2 * m - 1, WIDTH, dtype=torch.float64)
         tokens[..., 0] = 1  # positive, so that no ReLU hides a change
         for gamma in SMALL:
             for layers in DEPTHS:
-                same = torch.eye(WIDTH, dtype=torch.float64).expand(layers, 1, -1, -1)
-                model = Bounded(gamma / 2 * orthogonal(random, layers, 1, WIDTH, WIDTH), same, same)
+                model = averaging(random, 1, layers, gamma)
                 results.append((change(model, tokens, opposite(tokens, range(2))) / theirs(m, gamma, layers)).flatten())
     return torch.cat(results)
 
@@ -62,10 +68,14 @@ def attending(tokens: Tensor, model: Bounded) -> Tensor:
 
 
 def beyond(trial: Trial) -> Tensor:
-    """The changes, divided by the bound, where W is 400 times as large as the bound assumes."""
+    """The changes, divided by the bound, where W is 400 times as large as the bound assumes, so that a query attends to
+    one token, and a layer passes it on: V and M are the identity, and the token is positive, so that no ReLU hides a
+    change."""
     random, m, gamma = trial.generator(), LENGTHS[-1], GAMMAS[0]
-    model = bounded(random, count(trial), 1, WIDTH, gamma)
-    tokens = attending(unit_tokens(random, count(trial), m, WIDTH), model)
+    model = averaging(random, count(trial), 1, gamma)
+    tokens = unit_tokens(random, count(trial), m, WIDTH)
+    tokens[:, 0] = tokens[:, 0].abs()
+    tokens[:, -1:] = F.normalize(tokens[:, :1] @ model.compare[0].mT, dim=-1)  # the query that looks for it
     return change(model.sharper(400), tokens, opposite(tokens, [0])).flatten() / theirs(m, gamma, 1)
 
 
@@ -79,7 +89,7 @@ def bound(trial: Trial) -> Measurement:
     that average, on equal tokens. `corrected`: both, with a bound twice as large: an example has two tokens, and each
     moves the average by up to 2/(2m − 1).
 
-    Control: W 400 times as large as Γ allows, for an example that the query attends to.
+    Control: W 400 times as large as Γ allows, V and M the identity, for an example that the query attends to.
 
     Settings: 5, 20 and 80 points, Γ = 0.25, 1, 2 and, for `worst`, 0.01 and 0.05, 1, 2 and 4 layers, width 8, 16
     transformers of each kind (full: 64), float64.

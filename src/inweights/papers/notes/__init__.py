@@ -23,6 +23,8 @@ from inweights.papers.notes import outputs as outputs
 from inweights.papers.notes import bayes as bayes
 from inweights.papers.notes import choice as choice
 from inweights.papers.notes import predictive as predictive
+from inweights.papers.notes import pools as pools
 from inweights.papers.notes import one_model as one_model
+from inweights.papers.notes import followed as followed
 from inweights.papers.notes import architectures as architectures
 from inweights.papers.notes import statistics as statistics

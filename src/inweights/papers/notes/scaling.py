@@ -116,7 +116,7 @@ def extrapolated(x: Sequence[float], y: Tensor) -> Extrapolated:
     return Extrapolated(*ratios)
 
 
-@claim("note-scaling-size", NOTES, "004, section 9.1, scaling laws", cost=(1.6, 8))
+@claim("note-scaling-size", NOTES, "004, section 9.1, scaling laws", cost=(3.2, 19))
 def scaling_size(trial: Trial) -> Measurement:
     """The error in context falls with the size of the model as a power law: one fitted to small models predicts the
     error of large ones.
@@ -140,7 +140,7 @@ def scaling_size(trial: Trial) -> Measurement:
     return Measurement({"predicted": (law.power, law.constant)}, plot, reported, {"predicted": law.exponential})
 
 
-@claim("note-scaling-data", NOTES, "004, section 9.1, scaling laws", cost=(1.6, 8))
+@claim("note-scaling-data", NOTES, "004, section 9.1, scaling laws", cost=(3.2, 19))
 def scaling_data(trial: Trial) -> Measurement:
     """The error in context falls with the number of training prompts as a power law: one fitted to few prompts predicts
     the error after many.
@@ -162,7 +162,7 @@ def scaling_data(trial: Trial) -> Measurement:
     return Measurement({"predicted": (law.power, law.constant)}, plot, reported, {"predicted": law.exponential})
 
 
-@claim("note-scaling-compute", NOTES, "004, section 9.1, scaling laws", cost=(1.7, 8))
+@claim("note-scaling-compute", NOTES, "004, section 9.1, scaling laws", cost=(3.4, 19))
 def scaling_compute(trial: Trial) -> Measurement:
     """The least error in context for a given compute follows from the laws of size and of data: fitted on a part of the
     grid, they predict it for more compute.

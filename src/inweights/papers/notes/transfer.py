@@ -60,7 +60,7 @@ def risks(trial: Trial, counts: Sequence[int], *, different: int | None = None) 
     return table[:, :-1], table[:, -1]
 
 
-@claim("note-transfer-risk", NOTES, "004, section 3.3", cost=(5, 40))
+@claim("note-transfer-risk", NOTES, "004, section 3.3", cost=(10, 170))
 def transfer_risk(trial: Trial) -> Measurement:
     """The risk on a new task falls with the number T of training tasks as task complexity / √T: as the rate of an upper
     bound, which is what the theorem has that the note summarises (Li et al. 2023).

@@ -121,7 +121,10 @@ def located(trial: Trial) -> Measurement:
     )
 
 
-@claim("raventos-both-sides", RAVENTOS, "Section 3.3: more training on both sides", cost=(40, 200))
+@claim(
+    "raventos-both-sides", RAVENTOS, "Section 3.3: more training on both sides", cost=(40, 200),
+    repeats="raventos-longer",
+)  # fmt: skip
 def both_sides(trial: Trial) -> Measurement:
     """With more training, decoders move towards dMMSE below the threshold and towards ridge regression above it.
 
