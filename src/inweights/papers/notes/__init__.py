@@ -26,3 +26,4 @@ from inweights.papers.notes import predictive as predictive
 from inweights.papers.notes import one_model as one_model
 from inweights.papers.notes import architectures as architectures
 from inweights.papers.notes import statistics as statistics
+from inweights.papers.notes import updates as updates
