@@ -27,3 +27,4 @@ from inweights.papers.notes import one_model as one_model
 from inweights.papers.notes import architectures as architectures
 from inweights.papers.notes import statistics as statistics
 from inweights.papers.notes import updates as updates
+from inweights.papers.notes import vectors as vectors
