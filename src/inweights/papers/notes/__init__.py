@@ -28,3 +28,4 @@ from inweights.papers.notes import architectures as architectures
 from inweights.papers.notes import statistics as statistics
 from inweights.papers.notes import updates as updates
 from inweights.papers.notes import vectors as vectors
+from inweights.papers.notes import width as width
