@@ -61,9 +61,9 @@ class Fixed(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         right = mosaic.TASK.sample(Trial(self.seed).draw(512), mosaic.POINTS).ys
-        random = torch.Generator().manual_seed(0)
-        answers = torch.where(torch.rand(right.shape, generator=random) < self.share, right, (right + 1) % 16)
-        return nn.functional.one_hot(answers, 16).float()
+        known, tokens = torch.rand(right.shape, generator=torch.Generator().manual_seed(0)), mosaic.TASK.vocabulary
+        answers = torch.where(known < self.share, right, (right + 1) % tokens)
+        return nn.functional.one_hot(answers, tokens).float()
 
     seed = 0
 
@@ -87,7 +87,7 @@ def test_a_layer_that_learns_in_context(
 def test_training_lowers_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Trial(FIRST)
     torch.manual_seed(0)
-    layer = MosaicLayer(16, 64, 4)
+    layer = MosaicLayer(mosaic.TASK.vocabulary, 64, 4)
     before = mosaic.accuracy(trial, layer)
     monkeypatch.setattr(Trial, "size", lambda trial, quick, full: 30)
     assert mosaic.accuracy(trial, mosaic.train(trial, layer)) > before + 0.1

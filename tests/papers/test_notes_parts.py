@@ -35,9 +35,18 @@ def test_more_heads_that_help_as_much_are_no_control(monkeypatch: pytest.MonkeyP
     assert verdict("note-depth", 3, FIRST)[0] is Verdict.INCONCLUSIVE
 
 
-@pytest.mark.parametrize(("quadratic", "wanted"), [(0.2, Verdict.PASS), (0.9, Verdict.FAIL)])
-def test_an_mlp(quadratic: float, wanted: Verdict, monkeypatch: pytest.MonkeyPatch, verdict: Judge) -> None:
-    table = {("quadratic", "mlp-lsa"): quadratic, ("quadratic", "lsa"): 1.0}
+@pytest.mark.parametrize(
+    ("quadratic", "linear", "wanted"),
+    [
+        (0.2, 0.1, Verdict.PASS),
+        (0.9, 0.1, Verdict.FAIL),
+        (0.2, 0.06, Verdict.FAIL),  # attention alone does lose on linear functions
+    ],
+)
+def test_an_mlp(
+    quadratic: float, linear: float, wanted: Verdict, monkeypatch: pytest.MonkeyPatch, verdict: Judge
+) -> None:
+    table = {("quadratic", "mlp-lsa"): quadratic, ("quadratic", "lsa"): 1.0, ("linear", "mlp-lsa"): linear}
     errors(monkeypatch, lambda task, model: table.get((task["kind"], model["kind"]), 0.1))
     assert verdict("note-mlp", 3, FIRST)[0] is wanted
 

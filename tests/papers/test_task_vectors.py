@@ -20,14 +20,16 @@ from inweights.papers import _vectors, load_all
 from inweights.papers.function_vectors import _effects
 from inweights.papers.function_vectors import claims as function_vectors
 from inweights.papers.notes import stages
+from inweights.papers.notes import vectors as note_vectors
 from inweights.papers.task_vectors import claims as task_vectors
 from inweights.papers.transmuting import steering
 
 Judge = Callable[..., tuple[Verdict, dict[str, Judged]]]
 load_all()
-OTHERS = ("mazzawi-steering", "note-stages-order", "note-stages-places")
+VECTORS = ("note-vectors-thought", "note-vectors-function", "note-vectors-exact")
+OTHERS = ("mazzawi-steering", "note-stages-order", "note-stages-places", *VECTORS)
 IDS = [id for id in CLAIMS if id.startswith(("hendel-", "todd-")) or id in OTHERS]
-CACHES = (task_vectors.given, _effects.function, stages.both)
+CACHES = (task_vectors.given, _effects.function, stages.both, note_vectors.of_both)
 
 
 @pytest.fixture
@@ -39,6 +41,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
     monkeypatch.setattr(_vectors, "source", lambda name: _vectors_source)
     monkeypatch.setattr("inweights.papers.induction_heads.smollm2.LENGTH", 6)
     monkeypatch.setattr(task_vectors, "STEP", 1)
+    monkeypatch.setattr(note_vectors, "AWAY", 1)
     for module in (_effects, function_vectors):
         monkeypatch.setattr(module, "HEADS", 4)
     for cached in CACHES:
@@ -56,7 +59,7 @@ _vectors_source = _vectors.source("sst2")
 def test_a_claim_measures_what_its_criteria_are_about(id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a random model gives says nothing about the claims."""
     monkeypatch.setattr(Trial, "require", lambda trial, holds, what: None)
-    for module in (task_vectors, function_vectors):
+    for module in (task_vectors, function_vectors, note_vectors):
         monkeypatch.setattr(module, "gained", lambda with_, bare, prompted: with_ - bare)
     monkeypatch.setattr(steering, "alike", lambda a, b: torch.cosine_similarity(a[-len(b) :], b, dim=-1))
     made = Kept.of(CLAIMS[id].measure(Trial(0)), "found", "", 0.0)

@@ -89,7 +89,7 @@ def shuffled(trial: Trial) -> Measurement:
     )
 
 
-@claim("todd-middle-layers", TODD, "Section 2.3, Figure 3", cost=(19, 400), needs=NEEDS)
+@claim("todd-middle-layers", TODD, "Section 2.3, Figure 3", cost=(19, 300), needs=NEEDS)
 def middle_layers(trial: Trial) -> Measurement:
     """The heads with the largest causal effect on a task are in the middle layers.
 

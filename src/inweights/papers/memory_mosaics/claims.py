@@ -61,13 +61,13 @@ def three_moons(trial: Trial) -> Measurement:
     return Measurement({"against_one": (ratios[0], ratios[1])}, plot)
 
 
-TASK, POINTS = Repeats(vocabulary=16, shortest=6, longest=12), 32
+TASK, POINTS = Repeats(vocabulary=64, shortest=16, longest=32), 80
 
 
 def train(trial: Trial, model: nn.Module) -> nn.Module:
     """Trains on repeated sequences by Adam; only positions whose next token is determined count."""
     optimiser = torch.optim.Adam(model.parameters(), 5e-3)
-    for step in range(trial.size(200, 800)):
+    for step in range(trial.size(100, 400)):
         sample = TASK.sample(Draw(trial.seed, step, 64), POINTS)
         losses = F.cross_entropy(model(sample.xs).flatten(0, 1), sample.ys.flatten(), reduction="none")
         assert sample.scored is not None
@@ -78,7 +78,7 @@ def train(trial: Trial, model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-@claim("mosaic-in-context", ZHANG, "Abstract, in-context learning", cost=(6, 55))
+@claim("mosaic-in-context", ZHANG, "Abstract, in-context learning", cost=(18, 240))
 def in_context(trial: Trial) -> Measurement:
     """Like transformers, Memory Mosaics learn in context; one layer of them is enough to continue a sequence that
     repeats.
@@ -87,8 +87,8 @@ def in_context(trial: Trial) -> Measurement:
 
     Control: one layer of attention with positions, trained in the same way.
 
-    Settings: random sequences of 6 to 12 of 16 tokens, repeated, 32 points; 4 heads of 16, 200 steps of 64 prompts by
-    Adam at 5e-3 (full: 800); 512 new prompts.
+    Settings: random sequences of 16 to 32 of 64 tokens, repeated, 80 points; 4 heads of 16, 100 steps of 64 prompts by
+    Adam at 5e-3 (full: 400); 512 new prompts.
     """
     shares = []
     for kind in ("mosaic", "attention"):

@@ -28,3 +28,6 @@ from inweights.papers.notes import one_model as one_model
 from inweights.papers.notes import followed as followed
 from inweights.papers.notes import architectures as architectures
 from inweights.papers.notes import statistics as statistics
+from inweights.papers.notes import updates as updates
+from inweights.papers.notes import vectors as vectors
+from inweights.papers.notes import width as width

@@ -105,7 +105,7 @@ def required(trial: Trial, task: Task, prompted: float, bare: float) -> None:
     )
 
 
-@claim("hendel-restores", HENDEL, "Section 4, Figure 4", cost=(10, 200), needs=NEEDS)
+@claim("hendel-restores", HENDEL, "Section 4, Figure 4", cost=(10, 300), needs=NEEDS)
 def restores(trial: Trial) -> Measurement:
     """A task vector restores most of the accuracy of demonstrations in a run without them.
 
