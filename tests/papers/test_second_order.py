@@ -105,6 +105,43 @@ def test_layers_that_are_steps(id: str, monkeypatch: pytest.MonkeyPatch, stand_i
     assert result is Verdict.FAIL, judged
 
 
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        ([2.0**k for k in range(4, 12)], Verdict.PASS),
+        ([float(k**4) for k in range(1, 9)], Verdict.FAIL),
+        ([3 * k**2.5 for k in range(1, 9)], Verdict.FAIL),
+        ([10.0, 20.0, 48.0, 100.0, 180.0, 300.0, 440.0, 600.0], Verdict.HOLDS_NOT_DIAGNOSTIC),
+    ],
+)
+def test_steps_that_grow_as_a_power_of_the_layer_are_not_exponential(
+    steps: list[float], wanted: Verdict, monkeypatch: pytest.MonkeyPatch, stand_in: Stand, verdict: Judge
+) -> None:
+    """All of them grow by more than ten times, so that the ratio alone would pass; between both, nothing follows."""
+    ours, lstm = build(read("depth-8")), build(read("lstm-5"))
+
+    def known(given: object, model: Learner) -> dict[str, list[float]]:
+        return {"gd": steps if model is ours else [10.0] * 8, "newton": [2.0 * k for k in range(1, 9)]}
+
+    stand_in({"depth-8": lambda _: ours, "lstm-5": lambda _: lstm})
+    monkeypatch.setattr(second_order_trained, "paths", lambda trial: None)
+    monkeypatch.setattr(second_order_trained, "matched_steps", known)
+    result, judged = verdict("fu-exponential", 2)
+    assert result is wanted, judged
+    assert judged["steps_ratio"].verdict is Verdict.PASS
+
+
+def test_what_a_line_leaves_unexplained() -> None:
+    layers = list(range(1, 9))
+    left = second_order_trained.unexplained
+    assert left([3.0 * 2**k for k in layers], layers) == pytest.approx(0, abs=1e-12)
+    for power in (1, 4):  # the docstring's 0.08
+        steps = [float(k**power) for k in layers]
+        assert left(steps, layers) == pytest.approx(0.0811, abs=1e-4)
+        assert left(steps, [math.log(k) for k in layers]) == pytest.approx(0, abs=1e-12)
+    assert left([5.0] * 8, layers) == 1
+
+
 def test_an_lstm_that_advances_as_well_is_no_control(
     monkeypatch: pytest.MonkeyPatch, stand_in: Stand, verdict: Judge
 ) -> None:

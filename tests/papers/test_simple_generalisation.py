@@ -197,7 +197,38 @@ def test_alignments_where_they_are_known(
     monkeypatch.setattr(simple_generalisation, "updates", known)
     monkeypatch.setattr(simple_generalisation, "trained", lambda trial: after)
     monkeypatch.setattr(simple_generalisation, "untrained", lambda trial: before)
+    monkeypatch.setattr(simple_generalisation, "during", lambda trial, steps: after if steps else before)
     assert verdict(id, 5)[0] is wanted
+
+
+@pytest.mark.parametrize(("block", "steps"), [(0, 90), (3, 10), (4, 50)])
+def test_one_block_at_one_step_is_enough_to_fail(
+    block: int, steps: int, monkeypatch: pytest.MonkeyPatch, verdict: Callable[..., tuple[Verdict, dict[str, Judged]]]
+) -> None:
+    """Everywhere else, the updates of a prompt are the same but for the untrained stack's."""
+    stacks = {at: _stack._trained(at, False, 20, 1, 0) for at in simple_generalisation.STEPS}
+
+    def known(net: _stack.Stack, tokens: Tensor) -> list[Update]:
+        noise = torch.randn(*tokens.shape[:-1], 12, generator=torch.Generator().manual_seed(0), dtype=tokens.dtype)
+        v = torch.ones(len(tokens), 1, 3, 1, dtype=tokens.dtype)
+        alike = [net is not stacks[0] and (net is not stacks[steps] or b != block) for b in range(5)]
+        return [Update((shared(noise, b) if a else noise).unsqueeze(-1), v) for b, a in enumerate(alike)]
+
+    monkeypatch.setattr(simple_generalisation, "during", lambda trial, at: stacks[at])
+    monkeypatch.setattr(simple_generalisation, "by_block", known)
+    result, judged = verdict("innocenti-token-alignment", 2)
+    assert result is Verdict.FAIL
+    assert [name for name, j in judged.items() if j.verdict is Verdict.FAIL] == [f"block_{block + 1}"]
+
+
+def test_a_stack_during_its_training_is_the_stack_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal bit for bit; a step more has other weights."""
+    monkeypatch.setenv("INWEIGHTS_CACHE", str(tmp_path))
+    monkeypatch.setattr(_stack, "_kept", _stack._kept.__wrapped__)
+    result = _stack.during(Trial(2), 2).state_dict()
+    same, more = (_stack._trained(2, False, 20, 64, steps).state_dict() for steps in (2, 3))
+    assert all(torch.equal(result[name], value) for name, value in same.items())
+    assert not any(torch.equal(result[name], value) for name, value in more.items())
 
 
 def test_what_updates_have_in_common_by_algebra() -> None:

@@ -157,6 +157,16 @@ def test_steps_accumulate_over_examples(model: Model, examples: Examples, monkey
     assert set(one) == set(two)
 
 
+def test_without_thought_matrices_the_last_ones_alone_are_changed(model: Model, examples: Examples) -> None:
+    """Every last matrix, and no other; not as with thought matrices, which change what it reads (float64, 1e-9)."""
+    whole, alone = (transmuted(model, examples, "stream", matrices=each).matrices for each in (True, False))
+    last = {name for name in whole if name.endswith("down_proj.weight")}
+    assert set(alone) == last < set(whole)
+    for name in last:
+        assert (alone[name] - model.model.get_parameter(name)).abs().max() > 1e-6
+        assert not torch.allclose(alone[name], whole[name], atol=1e-9)
+
+
 def test_parts_change_what_is_theirs(model: Model, examples: Examples) -> None:
     made = {part: fitted(model, examples, part).updates for part in ("both", "vector", "matrix")}
     assert all("down_proj" in name for name in made["vector"])
@@ -213,6 +223,33 @@ def test_claims_on_words_measure_the_quantities_of_their_criteria(instructed: on
         assert none < more
     shares = result["mazzawi-words"].reported
     assert shares["patched, of prompted"] == shares["patched"] / shares["prompted"]
+
+
+def test_the_convention_is_chosen_on_words_that_are_not_judged(
+    instructed: on_model.Instructed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words that are not used favour the attention, those of the verdict the stream: the attention is taken, for the
+    control and for the rival too."""
+
+    def made(
+        model: Model, source: Examples, convention: Convention, *, matrices: bool = True
+    ) -> tuple[str, bool, bool]:
+        return convention, source is instructed.examples, matrices
+
+    def without(self: on_model.Instructed, patch: tuple[str, bool, bool]) -> float:
+        if self.task != instructed.task:
+            assert [query for query, _ in self.task.tests] == list(self.examples.queries[10:])
+            return {"stream": 0.5, "attention": 0.6}[patch[0]]
+        return {("stream", True, True): 0.9, ("attention", True, True): 0.3, ("attention", False, True): 0.1}.get(
+            patch, 0.2
+        )
+
+    monkeypatch.setattr(on_model, "transmuted", made)
+    monkeypatch.setattr(on_model.Instructed, "without", without)
+    shares = instructed.unpatched()
+    result = CLAIMS["mazzawi-as-written"].measure(Trial(0))
+    wanted = [recovered({**shares, "patched": share}) for share in (0.3, 0.1, 0.2)]
+    assert [*result.quantities["recovered"], result.rivals["recovered"]] == wanted
 
 
 def test_arithmetic_is_not_run_where_the_model_cannot(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

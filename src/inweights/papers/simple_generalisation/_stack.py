@@ -13,6 +13,8 @@ from inweights.lab.section4 import LinearTask, Prompts, predict
 from inweights.ledger import Trial, kept
 
 DIMS, HEADS, BLOCKS = 2, 3, 5
+STEPS = tuple(range(0, 100, 10))
+"""The steps of training at which the authors show alignments."""
 
 
 class Deep(Dense):
@@ -91,6 +93,11 @@ def examples(trial: Trial) -> int:
 def trained(trial: Trial, *, norms: bool = False) -> Stack:
     """The trained stack, trained once: 100 steps of Adam on 128 new functions each, or 64 in a quick run."""
     return _kept(trial.seed, norms, examples(trial), trial.size(64, 128), 100)
+
+
+def during(trial: Trial, steps: int) -> Stack:
+    """The trained stack after its first steps."""
+    return _kept(trial.seed, False, examples(trial), trial.size(64, 128), steps)
 
 
 def untrained(trial: Trial) -> Stack:

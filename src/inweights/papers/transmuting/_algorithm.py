@@ -43,24 +43,33 @@ class Transmuted:
         return exchanged(model.model, self.matrices)
 
 
-def transmuted(model: Model, examples: Examples, convention: Convention, step: float = STEP) -> Transmuted:
+def transmuted(
+    model: Model, examples: Examples, convention: Convention, step: float = STEP, *, matrices: bool = True
+) -> Transmuted:
     """Algorithm 1 over the first ten examples, each on the patches so far.
 
     In each block, in order, with the current, patched matrices: `W += step · W M` for the matrices that read the MLP's
     input, where `M` has the smallest norm among the minimisers of `Σ ‖M a − (a_C − a)‖²` over the example's tokens; and
     for the last matrix, on its input h, `step` times the least-squares solution for `(mlp_C + δ) − mlp`, which adds the
-    thought vector that a bias would (Appendix A)."""
+    thought vector that a bias would (Appendix A). Without `matrices`, the last matrix alone is changed."""
     net: Any = model.model
     parts = [part for part in parts_of(model) if not part.reason]
     made: dict[str, Tensor] = {}
     with torch.no_grad(), full_precision(net):
         for i in range(min(EXAMPLES, len(examples))):
-            made = _after_one(net, parts, examples, i, made, convention, step)
+            made = _after_one(net, parts, examples, i, made, convention, step, matrices)
     return Transmuted(made)
 
 
 def _after_one(
-    net: Any, parts: Sequence[Part], examples: Examples, i: int, made: dict[str, Tensor], by: Convention, step: float
+    net: Any,
+    parts: Sequence[Part],
+    examples: Examples,
+    i: int,
+    made: dict[str, Tensor],
+    by: Convention,
+    step: float,
+    matrices: bool,
 ) -> dict[str, Tensor]:
     """The changed matrices after the steps of one more example."""
     frame, batch = examples.frame, examples.batch([i])
@@ -95,7 +104,7 @@ def _after_one(
             lacking = out + delta - seen.inner @ W.mT
             change({control.name: _stored(W + step * _least(seen.inner, lacking), control)})
 
-        with _observed(net, parts, rows, inputs, last):
+        with _observed(net, parts, rows, inputs if matrices else lambda part, read: None, last):
             net.base_model(input_ids=batch.ids, use_cache=False)
     return made
 
