@@ -125,6 +125,7 @@ def test_steps_that_grow_as_a_power_of_the_layer_are_not_exponential(
 
     stand_in({"depth-8": lambda _: ours, "lstm-5": lambda _: lstm})
     monkeypatch.setattr(second_order_trained, "paths", lambda trial: None)
+    monkeypatch.setattr(second_order_trained, "bounded", lambda given: given)
     monkeypatch.setattr(second_order_trained, "matched_steps", known)
     result, judged = verdict("fu-exponential", 2)
     assert result is wanted, judged
@@ -181,6 +182,24 @@ def test_layers_are_matched_with_the_steps_that_they_are(monkeypatch: pytest.Mon
     assert min(result["newton likeness"]) > 1 - 1e-9 > max(result["gd likeness"])
     assert second_order_trained.r_squared([math.log(s) for s in result["gd"]]) > 0.95
     assert result["gd"][-1] > 10 * result["gd"][0]
+
+
+def test_a_prompt_on_which_descent_diverges_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors that grow until they are no numbers, on one of 512 prompts: the steps are those without it. Without a
+    bound, every layer is most like the first step whose errors are no numbers."""
+
+    def layers(model: Learner, known: Sample, asked: Sample) -> Tensor:
+        xs, ys = asked.xs.double(), asked.ys.double()
+        return torch.stack([Newton(steps=k).predict_prefixes(xs, ys) for k in (2, 4, 6, 8)])
+
+    monkeypatch.setattr(second_order_trained, "layer_answers", layers)
+    given, model = second_order_trained.paths(Trial(0)), build(read("depth-2"))
+    wanted = second_order_trained.matched_steps(given, model)["gd"]
+    grown = torch.logspace(0, 400, len(given.descent), dtype=torch.float64)
+    given.descent[:, 0] *= torch.where(grown.isinf(), torch.nan, grown).unsqueeze(-1)
+    assert not given.descent.isfinite().all()
+    assert second_order_trained.matched_steps(second_order_trained.bounded(given), model)["gd"] == wanted
+    assert len(set(second_order_trained.matched_steps(given, model)["gd"])) == 1
 
 
 def test_an_untrained_decoder_matches_nothing() -> None:
