@@ -31,6 +31,7 @@ async function show() {
   if (!started.has(name)) {
     started.add(name);
     (await import(`./${name}.js`)).start();
+    $(`screen-${name}`).inert = false; // until its script listens, the browser itself would submit a form
   }
   document.dispatchEvent(new CustomEvent("screen", { detail: name }));
 }
