@@ -273,3 +273,23 @@ def test_cancel_and_theme_by_hand(open_page: Any, server: Server) -> None:
         page.click("text=Turn into weights")
         page.click("#prompt-cancel")
     page.locator("#prompt-status").filter(has_text="cancelled").wait_for()
+
+
+def test_a_click_before_a_screen_is_ready_is_not_lost(open_page: Any, server: Server) -> None:
+    """The script of a screen comes late: until then the screen takes no input, and the browser submits no form."""
+    page, late = open_page(), []
+    page.route("**/fold.js", lambda route: late.append(route))
+    page.evaluate("location.hash = 'fold'")
+    page.wait_for_selector("#screen-fold:not([hidden])")
+    before = page.url
+    page.evaluate("document.querySelector('#fold-form .primary').focus()")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.tagName") != "BUTTON"
+    assert page.url == before
+    while not late:
+        page.wait_for_timeout(20)
+    late[0].continue_()
+    page.wait_for_selector("#screen-fold:not([inert])")
+    page.fill("#fold-context", " ")
+    page.evaluate("document.querySelector('#fold-form .primary').focus()")
+    assert page.evaluate("document.activeElement.tagName") == "BUTTON"
